@@ -103,7 +103,9 @@ def fit(
     if checkpoint:
         rollouts.curriculum.restore(json.loads((checkpoint / "curriculum.json").read_text(encoding="utf-8")))
     arguments = GRPOConfig(
-        **settings(folder, save_every=config.save_every * config.updates, seed=config.seed),
+        **settings(
+            folder, save_every=config.save_every * config.updates, keep=config.keep_checkpoints, seed=config.seed
+        ),
         per_device_train_batch_size=config.groups * config.group_size // config.updates,
         steps_per_generation=config.updates,
         gradient_accumulation_steps=1,

@@ -27,7 +27,7 @@ from toolorchestra.algos.options_several_agents import TrainTeam
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine
 from toolorchestra.algos.rollout.starts import Start
 from toolorchestra.algos.team_learner import TeamLearner
-from toolorchestra.algos.trainer import Report, Trainer
+from toolorchestra.algos.trainer import Report, Trainer, remove_checkpoints
 from toolorchestra.algos.warm_start import staged_rows, teacher_demonstrations, teacher_of
 from toolorchestra.envs.episode import Episode, read_episodes
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
@@ -233,6 +233,7 @@ class MultiAgentTrainer(Trainer[TrainTeam, Scores]):
             self.save(draft)
             write_cards(draft, self.config, self.phase, f"The checkpoint after {step} of {self.config.total} batches")
             torch.save(self.learner.state_dict(), draft / "learner.pt")
+        remove_checkpoints(self.config.output / "checkpoints", self.config.keep_checkpoints)
 
     def save(self, folder: Path) -> None:
         """Write the policies."""

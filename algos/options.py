@@ -72,6 +72,8 @@ class LearnerOptions(ABC):
     number of cores, at most 4."""
     save_every: int = 10
     """Steps between checkpoints; 0 for none."""
+    keep_checkpoints: int | None = None
+    """How many complete checkpoints to keep, the newest ones; None: all."""
     memory: float | None = None
     """GiB that rows which are sampled or trained on together may take beside the weights; None: half of the free
     memory, without a GPU at most 1. Less is slower, and changes no result but by rounding."""
@@ -98,6 +100,8 @@ class LearnerOptions(ABC):
             )
         if self.memory is not None and self.memory <= 0:
             raise OptionError(f"`memory` must be above 0, got {self.memory}.")
+        if self.keep_checkpoints is not None:
+            self.require_at_least(1, "keep_checkpoints")
         if self.micro_batch is not None:
             self.require_at_least(1, "micro_batch")
         if self.learning_rate is not None and self.learning_rate < 0:

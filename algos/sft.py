@@ -71,6 +71,7 @@ def teach(config: TrainSFT, report: Report = lambda step, metrics: None) -> Toke
         seed=config.seed,
         report=report,
         save_every=config.save_every,
+        keep_checkpoints=config.keep_checkpoints,
         resume=checkpoint_to_resume(config),
         model_card=card(config, "sft", "Checkpoints"),
         gib=config.memory,
@@ -89,6 +90,7 @@ def fit(
     seed: int = 0,
     report: Report = lambda step, metrics: None,
     save_every: int = 0,
+    keep_checkpoints: int | None = None,
     resume: Path | None = None,
     model_card: str = "",
     gib: float | None = None,
@@ -97,8 +99,9 @@ def fit(
     """Train a policy's model in place on rows of (ids, labels), once, in their order; every `batch` rows are a step.
 
     The learning rate is the peak of a cosine schedule. Checkpoints are written to `output` every `save_every` steps
-    (0: never), with `model_card` beside them; `resume` is one to continue from. Rows are computed at once as far as
-    they fit into `gib` GiB beside the weights, at most `micro_batch`.
+    (0: never), with `model_card` beside them, of which the `keep_checkpoints` newest are kept (None: all); `resume` is
+    one to continue from. Rows are computed at once as far as they fit into `gib` GiB beside the weights, at most
+    `micro_batch`.
     """
     from datasets import Dataset
     from trl import SFTConfig
@@ -107,7 +110,7 @@ def fit(
 
     steps = len(rows) // batch
     arguments = SFTConfig(
-        **settings(output, save_every=save_every, seed=seed),
+        **settings(output, save_every=save_every, keep=keep_checkpoints, seed=seed),
         per_device_train_batch_size=batch,
         max_steps=steps,
         learning_rate=learning_rate,

@@ -7,6 +7,7 @@ of one agent in `toolorchestra.algos.grpo`, of several in `toolorchestra.algos.m
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import threading
 from abc import ABC, abstractmethod
@@ -64,9 +65,24 @@ _LAST_FILES = ("trainer_state.json", "learner.pt")
 
 def last_checkpoint(folder: Path) -> Path | None:
     """Return the newest complete checkpoint of a folder; None if there is none."""
+    return max(_complete_checkpoints(folder), key=checkpoint_step, default=None)
+
+
+def _complete_checkpoints(folder: Path) -> list[Path]:
     numbered = [path for path in folder.glob("checkpoint-*") if path.name.removeprefix("checkpoint-").isdecimal()]
-    complete = [path for path in numbered if any((path / name).is_file() for name in _LAST_FILES)]
-    return max(complete, key=checkpoint_step, default=None)
+    return [path for path in numbered if any((path / name).is_file() for name in _LAST_FILES)]
+
+
+def remove_checkpoints(folder: Path, keep: int | None) -> None:
+    """Remove all but the `keep` newest complete checkpoints of a folder; None keeps all."""
+    if keep is None:
+        return
+    for checkpoint in sorted(_complete_checkpoints(folder), key=checkpoint_step)[:-keep]:
+        removed = checkpoint.with_name(f".{checkpoint.name}.old")  # so that a half of it is never taken for whole
+        shutil.rmtree(removed, ignore_errors=True)
+        with writing(checkpoint):
+            checkpoint.rename(removed)
+            shutil.rmtree(removed)
 
 
 def checkpoint_to_resume(config: LearnerOptions) -> Path | None:

@@ -19,14 +19,14 @@ from trl import GRPOTrainer, SFTTrainer
 from toolorchestra.algos import memory
 from toolorchestra.algos.batching import bundles
 from toolorchestra.algos.logits import hidden_states, in_chunks
-from toolorchestra.algos.trainer import Report
+from toolorchestra.algos.trainer import Report, remove_checkpoints
 from toolorchestra.toolscale.writing import whole_folder
 
 if TYPE_CHECKING:
     from toolorchestra.algos.group_rollouts import GroupRollouts
 
 
-def settings(output: Path, *, save_every: int, seed: int) -> dict[str, Any]:
+def settings(output: Path, *, save_every: int, keep: int | None, seed: int) -> dict[str, Any]:
     """Return the arguments that all of TRL's trainers are given here."""
     return {
         "output_dir": str(output),
@@ -39,6 +39,7 @@ def settings(output: Path, *, save_every: int, seed: int) -> dict[str, Any]:
         "disable_tqdm": True,
         "save_strategy": "steps" if save_every else "no",
         "save_steps": save_every or 500,
+        "save_total_limit": keep,
         "seed": seed,
     }
 
@@ -81,6 +82,8 @@ class _WholeCheckpoints:
             for file in sorted((draft / name).iterdir()):
                 file.rename(draft / file.name)
             (draft / name).rmdir()
+        if self.args.should_save:
+            remove_checkpoints(Path(self.args.output_dir), self.args.save_total_limit)
 
 
 class _Bundling:

@@ -2,16 +2,21 @@
 
     python benchmarks/graders.py                     1,000,000 texts: about twenty minutes on one core
     python benchmarks/graders.py --texts 10000
+    python benchmarks/graders.py --texts 200000 --record    adds 200,000 others to those of results/graders.json
 
 Each text is an answer to a question with a random reference answer, as it is, in a box, or told, and an expression for
 the two calculators. The run fails if anything raises, if a call ends otherwise than OK or EXEC_ERR, or if one of them
 takes more than 50 ms of CPU time. What was slow once is measured twice more and counts as its fastest run, since what
 is measured is work and not the machine. One text in 500 is an answer of a million characters.
+
+Texts are tried in slices of 10,000, each with a seed of its own. `--record` writes the results down after each slice,
+and goes on with the seeds that the record lacks; delete the record to begin again.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import random
 import sys
@@ -22,14 +27,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from provenance import provenance
+
 from toolorchestra.envs.checks.hostile_expressions import hostile_expressions, long_answers
 from toolorchestra.envs.tools.calculator import Calculator
 from toolorchestra.toolscale.answers import is_right
 from toolorchestra.toolscale.domain_folder import load_domain
 from toolorchestra.toolscale.tool import NO_CONTEXT, Status
+from toolorchestra.toolscale.writing import write_whole
 
 RESULTS = Path(__file__).parent / "results" / "graders.json"
 LIMIT = 0.05
+SLICE = 10_000
 QUESTION = "Which was founded earlier, Foldford or Saldby, and what is x if 4 of 9 are not in 30 km?"
 REFERENCES = ("5", r"\frac{3}{4}", r"2\sqrt{39}", "5x+1", r"\{1,2\}", "Brenholm", "explorer", "B", "87 years", "0")
 FORMS: tuple[Callable[[str], str], ...] = (
@@ -90,23 +99,49 @@ def attack(texts: int, seed: int) -> tuple[Counter[str], dict[str, list[tuple[fl
     return found, slowest
 
 
-def main() -> None:
+def add(record: dict[str, Any], seed: int, texts: int) -> None:
+    """Try a slice of the texts, and add what became of them to a record."""
+    start = time.process_time()
+    record["seeds"].append(seed)
+    try:
+        found, slowest = attack(texts, seed)
+    except AssertionError as error:
+        record["faults"].append(f"seed {seed}: {error}")
+        return
+    record["texts"] += texts
+    record["cpu_seconds"] = round(record["cpu_seconds"] + time.process_time() - start, 1)
+    record["found"] = dict(sorted((Counter(record["found"]) + found).items()))
+    for kind, slow in slowest.items():
+        shown = [[round(seconds * 1e3, 2), text] for seconds, text in slow]
+        record["slowest_ms"][kind] = sorted([*record["slowest_ms"].get(kind, ()), *shown], reverse=True)[:3]
+
+
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--texts", type=int, default=1_000_000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--record", action="store_true", help=f"write the results to {RESULTS.name}")
+    parser.add_argument("--seed", type=int, default=0, help="the seed of the first slice")
+    parser.add_argument("--record", action="store_true", help="add the results to the output")
+    parser.add_argument("--output", type=Path, default=RESULTS, help=f"a JSON file; {RESULTS.name} by default")
     given = parser.parse_args()
-    found, slowest = attack(given.texts, given.seed)
-    for kind, slow in sorted(slowest.items()):
-        print(f"{kind:24}" + "".join(f"{seconds * 1e3:>9.1f} ms" for seconds, _ in slow))
-    print(", ".join(f"{count:,} {what}" for what, count in sorted(found.items())))
-    print(f"{given.texts:,} texts: nothing raised, nothing above {LIMIT * 1e3:g} ms.")
-    if given.record:
-        command = " ".join(["python", "benchmarks/graders.py", *sys.argv[1:]])
-        shown = {kind: [[round(seconds * 1e3, 2), text] for seconds, text in slow] for kind, slow in slowest.items()}
-        held = {"command": command, "texts": given.texts, "python": sys.version.split()[0], "found": found}
-        RESULTS.write_text(json.dumps({**held, "slowest_ms": shown}, indent=1) + "\n")
+    record: dict[str, Any] = {"texts": 0, "cpu_seconds": 0.0, "seeds": [], "faults": [], "found": {}, "slowest_ms": {}}
+    if given.record and given.output.exists():
+        record |= json.loads(given.output.read_text(encoding="utf-8"))  # its provenance is written anew
+    new, left = itertools.filterfalse(set(record["seeds"]).__contains__, itertools.count(given.seed)), given.texts
+    while left > 0:
+        add(record, next(new), min(left, SLICE))
+        left -= SLICE
+        if given.record:
+            write_whole(given.output, json.dumps({**record, **provenance()}, indent=1) + "\n")
+    for kind, slow in sorted(record["slowest_ms"].items()):
+        print(f"{kind:24}" + "".join(f"{milliseconds:>9.1f} ms" for milliseconds, _ in slow))
+    print(", ".join(f"{count:,} {what}" for what, count in record["found"].items()))
+    for fault in record["faults"]:
+        print(fault, file=sys.stderr)
+    faults = len(record["faults"])
+    held = f"{faults} slices did NOT hold" if faults else f"nothing raised, nothing above {LIMIT * 1e3:g} ms"
+    print(f"{record['texts']:,} texts in {record['cpu_seconds']:,.0f} s of CPU time: {held}.")
+    return bool(record["faults"])
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

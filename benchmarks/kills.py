@@ -2,7 +2,7 @@
 
     python benchmarks/kills.py                               50 kills of each kind, an hour or so
     python benchmarks/kills.py --kinds grpo --kills 10       a part of it
-    python benchmarks/kills.py --kinds sft --seed 7 --record and add what was found to results/kills.json
+    python benchmarks/kills.py --kinds sft --record          and add what was found to results/kills.json
 
 A run is started again with `--resume` where its command has that and the run had begun, and otherwise as it was, until
 it comes to its end; then another one begins. What must be the same: the weights of trainings, and the bytes of what the
@@ -10,6 +10,9 @@ others make. The benchmark fails if an end differs, or if a run cannot be contin
 
 Trainings are tiny, with rewards by the ids that are sampled, so that an untrained policy learns something. The process
 imports everything once and forks the runs, so that a kill does not have to wait for imports.
+
+Kills come in slices of `--slice`, each with a seed of its own, after which `--record` writes what was found; slices
+that the record holds are not run again. Delete the record to begin anew.
 """
 
 from __future__ import annotations
@@ -41,6 +44,7 @@ from toolorchestra.toolscale.domain_folder import build_domain
 from toolorchestra.toolscale.synth.answer_store import RecordedModel
 from toolorchestra.toolscale.synth.pipeline import synthesise
 from toolorchestra.toolscale.synth.stages import Sizes
+from toolorchestra.toolscale.writing import write_whole
 
 ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results" / "kills.json"
@@ -269,36 +273,46 @@ def folder_of(keep: Path | None, name: str) -> Iterator[Path]:
         yield Path(folder)
 
 
+def slice_of(name: str, kills: int, seed: int, keep: Path | None) -> dict[str, Any]:
+    """Kill runs of a kind so many times; return what was found, or how a run failed."""
+    with folder_of(keep, f"{name}-{seed}") as scratch:
+        try:
+            found = kill(KINDS[name], kills, random.Random(f"{name}/{seed}"), scratch)
+        except RunFailedError as error:
+            print(f"{name:12}could not be continued:\n{error}")
+            return {"failed": str(error)[-300:]}
+    print(
+        f"{name:12}{found.kills:>7}{found.runs:>7}{found.differing:>11}{found.stuck:>7}{found.seconds:>9.1f}",
+        flush=True,
+    )
+    return {**vars(found), "seconds": round(found.seconds, 1), "made": provenance()}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kinds", nargs="+", choices=[*KINDS], default=[*KINDS])
     parser.add_argument("--kills", type=int, default=50, help="of each kind")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--slice", type=int, default=10, help="kills of a kind after which what was found is recorded")
     parser.add_argument("--keep", type=Path, help="keep the folders of the runs here")
     parser.add_argument("--record", action="store_true", help="add what was found to the output")
     parser.add_argument("--output", type=Path, default=RESULTS, help=f"a JSON file; {RESULTS.name} by default")
     given = parser.parse_args()
-    record = json.loads(given.output.read_text()) if given.output.exists() else {}
-    failed = False
+    record: dict[str, dict[str, Any]] = {}
+    if given.record and given.output.exists():
+        record = json.loads(given.output.read_text(encoding="utf-8"))
     print(f"{'kind':12}{'kills':>7}{'runs':>7}{'differing':>11}{'stuck':>7}{'seconds':>9}")
     for name in given.kinds:
-        with folder_of(given.keep, name) as scratch:
-            try:
-                found = kill(KINDS[name], given.kills, random.Random(f"{name}/{given.seed}"), scratch)
-            except RunFailedError as error:
-                print(f"{name:12}could not be continued:\n{error}")
-                failed = True
-                record.setdefault(name, {})[str(given.seed)] = {"failed": str(error)[-300:]}
-                continue
-        failed = failed or bool(found.differing or found.stuck)
-        print(
-            f"{name:12}{found.kills:>7}{found.runs:>7}{found.differing:>11}{found.stuck:>7}{found.seconds:>9.1f}",
-            flush=True,
-        )
-        parts = record.setdefault(name, {})
-        parts[str(given.seed)] = {**vars(found), "seconds": round(found.seconds, 1), "made": provenance()}
-    if given.record:
-        given.output.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n")
+        slices = record.setdefault(name, {})
+        for seed in range(given.kills):
+            left = given.kills - sum(found.get("kills", 0) for found in slices.values())
+            if left < 1 or any("failed" in found for found in slices.values()):
+                break
+            if str(seed) not in slices:
+                slices[str(seed)] = slice_of(name, min(left, given.slice), seed, given.keep)
+                if given.record:
+                    write_whole(given.output, json.dumps(record, indent=1, sort_keys=True) + "\n")
+    found = [one for name in given.kinds for one in record[name].values()]
+    failed = any("failed" in one or one["differing"] or one["stuck"] for one in found)
     print("Every run ended as one that was never killed." if not failed else "NOT every run ended as it should.")
     return int(failed)
 

@@ -81,7 +81,7 @@ PIECES = (
     "12:30 ", "Dr. ", "no. ", "Mr. ", "e.g. ", "I ", "I can ", "we have ", "all done", "tell me ", "pay_bill(",
     'pay_bill(order="O1", ', "print(", "x = 1\n", "key: ", "- a\n", "? : ", "&a ", "*a ", "!!", "%",
     "the number of x that ", "Note: verify ", "[answer1]", "${A}", "'s ", "’s ", "ignore ", "notes ", "cheap ",
-    "as cheap as ", "at most ",
+    "as cheap as ", "at most ", "I booked not. ", "I have sold nothing, ", "I will pay. ", "it cannot be done. ",
 )  # fmt: skip
 PAIRS = (
     ("<tool_call>", "{"), ("<think>", "</think>"), ("<answer>", "</answer>"), (r"\boxed{", "}"), ("```python\n", "x\n"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -54,8 +55,8 @@ class _EvaluationOptions(CatalogOptions):
         if self.simulated and (self.record or self.replay):
             raise UsageError("--record and --replay are for real experts: leave --simulated out.")
 
-    def _evaluate(self, tasks: Sequence[ExpertTask], samples: int) -> list[ExpertEvaluation]:
-        """Have the expert answer tasks."""
+    def _evaluate(self, tasks: Sequence[ExpertTask], samples: int, kept: Path | None = None) -> list[ExpertEvaluation]:
+        """Have the expert answer tasks; the answers of a real one are kept in a file, so that none is paid twice."""
         from toolorchestra.agents.chat.replay import RecordingChat, ReplayChat
         from toolorchestra.agents.experts.evaluation import ask, simulate
 
@@ -71,8 +72,8 @@ class _EvaluationOptions(CatalogOptions):
                 chat: ChatModel = ReplayChat(self.replay, catalog.spec(self.name).model or self.name)
             else:
                 chat = stack.enter_context(real_model(catalog, self.name))
-                if self.record is not None:
-                    chat = stack.enter_context(RecordingChat(chat, self.record))
+                if record := self.record or kept:
+                    chat = stack.enter_context(RecordingChat(chat, record))
             return ask(chat, self.name, tasks, samples=samples, seed=self.seed, **sampling)
 
 
@@ -103,8 +104,17 @@ class AskExpertCommand(_EvaluationOptions):
 
         with_folder(self.out)  # before anything is asked
         tasks = read_tasks(self.tasks) if self.tasks else graded_tasks(self.count, seed=self.seed, noted=self.noted)
-        evaluations = self._evaluate(tasks, self.samples)
+        special = self.out.exists() and not self.out.is_file()  # a device or a pipe, with no file beside it
+        kept = None if special else self.out.with_name(f"{self.out.name}.part")
+        try:
+            evaluations = self._evaluate(tasks, self.samples, kept)
+        except BaseException:
+            if kept and kept.exists():
+                print(f"The answers so far are in {kept}: the same command goes on from there.", file=sys.stderr)
+            raise
         write_jsonl(self.out, [evaluation.row for evaluation in evaluations])
+        if kept:
+            kept.unlink(missing_ok=True)
         right = sum(evaluation.right for evaluation in evaluations)
         show(
             f"{len(evaluations):,} answers in {self.out}, {right:,} right ({right / len(evaluations):.1%})\n"

@@ -83,7 +83,7 @@ class RolloutCommand(SourceOptions):
     out: Annotated[Path | None, arg(metavar="FILE")] = None
     """Where to write; by default rollouts/ENV.POLICY.SPLIT.jsonl."""
     resume: bool = False
-    """Continue an interrupted file: the episodes in it are not played again."""
+    """Continue an interrupted file: the episodes in it are not played again, but for those that were not judged."""
     json: bool = False
     """Print the summary as JSON."""
 
@@ -137,7 +137,7 @@ class RolloutCommand(SourceOptions):
                 visible(f"{len(errors)} episodes were not played ({errors[0]}); --resume tries again."), file=sys.stderr
             )
         if tally.reasons and (reasons := summary["unjudged"]):
-            reasons = visible(f"error: {reasons}. Repair what failed and play again, with another --out.")
+            reasons = visible(f"error: {reasons}. Repair what failed; --resume plays them again.")
             print(reasons, file=sys.stderr)
             return 1
         return 1 if errors else 0

@@ -1,8 +1,8 @@
 """Recording: many episodes played by one policy, each written to a JSONL file as soon as it is over.
 
 A crash loses only the episodes in progress. An interrupted recording can be resumed: the episodes in the file are not
-played again. ``run.json`` beside ``run.jsonl`` says how it was made. Not covered: rollouts for training, with token ids
-and log-probabilities (`toolorchestra.algos.rollout.engine`).
+played again, but for those that were not judged. ``run.json`` beside ``run.jsonl`` says how it was made. Not covered:
+rollouts for training, with token ids and log-probabilities (`toolorchestra.algos.rollout.engine`).
 """
 
 from __future__ import annotations
@@ -51,10 +51,11 @@ class Recording:
     Args:
         file: The file.
         made_by: The options that the episodes are made with, all but their number; they are kept beside the file.
-        resume: Continue the file if it exists; without this it must not exist.
+        resume: Continue the file if it exists; without this it must not exist. Episodes that were not judged leave it,
+            to be played again.
 
     Attributes:
-        done: Seeds of the episodes that the file held at the start.
+        done: Seeds of the episodes that the file held at the start and keeps.
         episodes: Those episodes.
 
     Raises:
@@ -71,13 +72,15 @@ class Recording:
             raise OptionError(f"{file} is there already: give --resume to go on with it, or another --out.")
         self._lines = AppendOnly(file, Episode, "an episode", sync=False)
         try:
-            self.episodes = self._lines.lines
-            before = msgspec.json.decode(note.read_bytes()) if self.episodes and note.exists() else made
+            before = msgspec.json.decode(note.read_bytes()) if self._lines.lines and note.exists() else made
             if before != made:
                 differing = [key for key in {**made, **before} if before.get(key) != made.get(key)]
                 was = ", ".join(f"{key} {before.get(key)!r}, now {made.get(key)!r}" for key in differing)
                 raise OptionError(f"{file} was made otherwise ({was}): give the same options, or another --out.")
             write_whole(note, msgspec.json.format(msgspec.json.encode(made), indent=1) + b"\n")
+            self.episodes = [episode for episode in self._lines.lines if unjudged_reason(episode) is None]
+            if len(self.episodes) < len(self._lines.lines):
+                self._lines.keep(self.episodes)
         except BaseException:
             self._lines.close()
             raise

@@ -48,11 +48,19 @@ def test_time_is_linear_in_the_length_of_hostile_texts(attack: ModuleType) -> No
         ("design: renderer", "<agent>"),
         ("design: renderer", "<agent><agent_id>"),
         ("design: renderer", "<from>a</from><to>"),
+        ("judge: repeat_dinner_without_chef", "I booked not. "),
     ],
 )
 def test_what_took_quadratic_time_is_linear(attack: ModuleType, parser: str, unit: str) -> None:
     short, long = ((unit * size)[:size] for size in (16_384, 65_536))
     _, fault = attack.fault_of(attack.parsers()[parser], short, long)
+    assert fault is None
+
+
+@pytest.mark.parametrize("unit", ["; ", "<tool_response>"])
+def test_sentences_without_words_and_names_said_again_cost_preferences_little(attack: ModuleType, unit: str) -> None:
+    short, long = ((unit * size)[:size] for size in (4_096, 16_384))
+    _, fault = attack.fault_of(attack.parsers()["preference: words"], short, long)
     assert fault is None
 
 

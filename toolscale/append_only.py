@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -15,7 +16,7 @@ import msgspec
 
 from toolorchestra.toolscale.claim import Claim
 from toolorchestra.toolscale.errors import OutputError, ResumableError
-from toolorchestra.toolscale.writing import output_error, sync_folder, writing
+from toolorchestra.toolscale.writing import output_error, sync_folder, write_whole, writing
 
 T = TypeVar("T")
 
@@ -104,6 +105,19 @@ class AppendOnly(Generic[T]):
             except OSError as error:
                 os.ftruncate(self._descriptor, size)  # leave no torn line before the next one
                 raise OutputError(f"{output_error(self.file, error)} Then run the same command again.") from None
+
+    def keep(self, lines: Sequence[T]) -> None:
+        """Have only these lines in the file, which is replaced whole.
+
+        Raises:
+            OutputError: It cannot be written; the file is as it was.
+        """
+        with self._lock:
+            write_whole(self.file, b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+            with writing(self.file):
+                descriptor = os.open(self.file, os.O_RDWR | os.O_APPEND)
+            os.close(self._descriptor)
+            self._descriptor, self.lines = descriptor, list(lines)
 
     def close(self) -> None:
         """Let go of the file; nothing happens the second time."""

@@ -66,6 +66,8 @@ class MentionReader:
             nonlocal rest
             mark = PART_MARK if kind == "part" else TOOL_MARK
             matches = [match for match in pattern.finditer(rest) if match[0]]
+            if not matches:
+                return
             found.extend(Mention(*match.span(), frozenset(meant(match)), match[0], kind) for match in matches)
             rest = pattern.sub(lambda match: mark * len(match[0]), rest)
 
@@ -81,13 +83,10 @@ class MentionReader:
 
     def unknown(self, rest: str) -> list[str]:
         """Return sentences about words of a marked sentence that look like tools, models or companies and are none."""
-        faults = [
-            unknown_name("tool or model", found[0], self._names)
-            for pattern in (_LIKE_A_TOOL, _LIKE_A_MODEL)
-            for found in pattern.finditer(rest)
-        ]
-        for found in _LIKE_A_COMPANY.finditer(rest):
-            name = next(filter(None, found.groups()))
+        like_tools = (found[0] for pattern in (_LIKE_A_TOOL, _LIKE_A_MODEL) for found in pattern.finditer(rest))
+        faults = [unknown_name("tool or model", name, self._names) for name in dict.fromkeys(like_tools)]
+        like_companies = (next(filter(None, found.groups())) for found in _LIKE_A_COMPANY.finditer(rest))
+        for name in dict.fromkeys(like_companies):
             if name.casefold() not in _NO_COMPANY:
                 faults.append(unknown_name("maker or host of models", name, self._owners))
         return faults

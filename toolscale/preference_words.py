@@ -78,6 +78,7 @@ _STRONG = words_pattern(
 )
 _WEAK = words_pattern(r"\b(?:a little|slightly|somewhat|if nothing speaks against it|would be nice)\b")
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+")
+_WORDED = re.compile(r"[\w$]")
 
 
 def _cues(rest: str) -> list[tuple[int, int, str]]:
@@ -158,7 +159,7 @@ def meaning(instruction: str, tools: Sequence[ToolFacts]) -> Meaning:
     aside: set[str] = set()
     unknown: list[str] = []
     topic: list[Mention] = []  # the tools that were mentioned last
-    for sentence in _SENTENCE.split(instruction):
+    for sentence in filter(_WORDED.search, _SENTENCE.split(instruction)):
         mentions, rest = reader.read(sentence)
         unknown += reader.unknown(rest)
         strong, weak = bool(_STRONG.search(rest)), bool(_WEAK.search(rest))

@@ -29,6 +29,7 @@ from toolorchestra.agents.experts.catalog_files import (
     read_catalog,
 )
 from toolorchestra.agents.experts.configurations import BASIC_TOOLS, Configuration, PriceSchedule, ToolConfiguration
+from toolorchestra.agents.experts.key_permissions import key_fault
 from toolorchestra.agents.experts.simulated_expert import SimulatedExpert
 from toolorchestra.agents.experts.specification import BasicToolSpec, ExpertSpec, Role
 from toolorchestra.toolscale.errors import DomainError, OptionError, UnknownNameError, unknown_name
@@ -215,7 +216,7 @@ class Catalog:
         return ToolConfiguration(dict(experts), specs, tools, schedule, self.shared_noise, basic)
 
     def _check(self) -> None:
-        """Refuse unknown names, experts in roles that they do not have, and shares of noise that exceed 1."""
+        """Refuse unknown names, keys for others, experts in roles not theirs, and shares of noise that exceed 1."""
         for name, configuration in self.configurations.items():
             at = ("configurations", name)
             for role, names in configuration.experts.items():
@@ -235,10 +236,16 @@ class Catalog:
             for expert in experts:
                 self._check_known("expert", expert, self.experts, section, name, field, expert)
         for tool, basic in self.tools.items():
-            if basic.endpoint is not None and tool != "web_search":
-                self._fail("Expected an endpoint for web_search only.", "tools", tool, "endpoint")
+            if basic.endpoint is not None:
+                if tool != "web_search":
+                    self._fail("Expected an endpoint for web_search only.", "tools", tool, "endpoint")
+                if fault := key_fault(basic.endpoint.api_key_env, basic.endpoint.url or "https://api.tavily.com"):
+                    self._fail(fault, "tools", tool, "endpoint", "api_key_env")
         shared = self.shared_noise
         for expert, spec in self.experts.items():
+            endpoint = spec.endpoint
+            if endpoint and endpoint.api_key_env and (fault := key_fault(endpoint.api_key_env, endpoint.base_url)):
+                self._fail(fault, "experts", expert, "endpoint", "api_key_env")
             if shared + spec.own_noise > 1:
                 text = f"Expected at most {1 - shared:g}, for {shared:g} is shared by all; found {spec.own_noise:g}."
                 self._fail(text, "experts", expert, "own_noise")

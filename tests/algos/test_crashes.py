@@ -16,7 +16,7 @@ import torch
 
 from toolorchestra.agents.builtin.model import TokenPolicy
 from toolorchestra.algos import sft
-from toolorchestra.algos.trainer import checkpoint_to_resume, last_checkpoint, run_script
+from toolorchestra.algos.trainer import checkpoint_to_resume, last_checkpoint, remove_checkpoints, run_script
 from toolorchestra.cli.main import main
 from toolorchestra.toolscale import writing
 from toolorchestra.toolscale.claim import Claim
@@ -57,6 +57,23 @@ def test_the_newest_complete_checkpoint_is_taken(tmp_path: Path) -> None:
         (tmp_path / name / file).touch()
     assert last_checkpoint(tmp_path) == tmp_path / "checkpoint-10"
     assert last_checkpoint(tmp_path / "none") is None
+
+
+def test_only_the_newest_complete_checkpoints_are_kept(tmp_path: Path) -> None:
+    for name in ("checkpoint-2", "checkpoint-10", "checkpoint-9", "checkpoint-30"):
+        (tmp_path / name).mkdir()
+        if name != "checkpoint-30":
+            (tmp_path / name / "learner.pt").touch()
+    remove_checkpoints(tmp_path, None)
+    assert len(list(tmp_path.iterdir())) == 4
+    remove_checkpoints(tmp_path, 2)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint-10", "checkpoint-30", "checkpoint-9"]
+
+
+def test_a_training_keeps_as_many_checkpoints_as_it_was_told(tmp_path: Path) -> None:
+    sft.train(small(tmp_path / "run", keep_checkpoints=2))
+    kept = sorted(path.name for path in (tmp_path / "run" / "checkpoints").iterdir() if path.is_dir())
+    assert kept == ["checkpoint-3", "checkpoint-4"]
 
 
 def test_a_checkpoint_that_is_being_written_is_none_and_the_run_goes_on_from_the_one_before(

@@ -12,6 +12,7 @@ import yaml
 from toolorchestra.agents.chat.base import ChatRequest, ScriptedChat
 from toolorchestra.agents.experts.catalog import Catalog
 from toolorchestra.cli.main import main
+from toolorchestra.toolscale.errors import ExpertError
 
 Run = Any
 
@@ -149,6 +150,29 @@ def test_a_real_expert_is_asked_recorded_and_replayed_without_asking(
     code, _, err = run("ask", "qwen3-8b", "--tasks", tasks, "--temperature", 0.5, "--replay", record, "--out", second)
     assert code == 2
     assert "differs in temperature (1.0 recorded, 0.5 asked)" in err
+
+
+def test_an_interrupted_evaluation_keeps_the_answers_that_were_paid(
+    run: Run, tmp_path: Path, tasks: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def failing(request: ChatRequest) -> str | ExpertError:
+        number = int(str(request.messages[-1]["content"]).split()[2])
+        return ExpertError("the server hung up") if number == 5 else answer(request)
+
+    down, up = ScriptedChat(failing, name="Qwen/Qwen3-8B"), ScriptedChat(answer, name="Qwen/Qwen3-8B")
+    out, mine = tmp_path / "answers.jsonl", tmp_path / "mine.yaml"
+    mine.write_text("experts: {qwen3-8b: {endpoint: {base_url: 'http://127.0.0.1:9/v1'}}}")
+    common = ("ask", "qwen3-8b", "--catalog", mine, "--tasks", tasks, "--out", out)
+    monkeypatch.setattr(Catalog, "chat", lambda self, name: down)
+    code, _, err = run(*common)
+    assert code != 0
+    assert "answers.jsonl.part: the same command goes on from there" in err
+    assert not out.exists()
+    monkeypatch.setattr(Catalog, "chat", lambda self, name: up)
+    assert run(*common)[0] == 0
+    assert len(out.read_text().splitlines()) == 12
+    assert 0 < len(up.requests) < 12
+    assert [path.name for path in tmp_path.glob("answers*")] == ["answers.jsonl"]
 
 
 def test_a_real_expert_is_described_from_a_sample_of_the_tasks_by_a_model(

@@ -57,8 +57,29 @@ def test_rollout_fails_with_the_reasons_if_too_many_episodes_are_not_judged(
     assert "80.0% of all 5 episodes" in output.out
     told = "error: 1 of 5 episodes were not judged, and at most 1% may be left out: 1 × infra_error: ExpertError: ada:"
     assert told in output.err
+    assert "--resume plays them again" in output.err
     output = run(*options, tmp_path / "two.jsonl", "--json")
     assert (output.json["success"], output.json["success_of_all"], output.json["judged"]) == (1.0, 0.8, 4)
+
+
+def test_episodes_that_were_not_judged_are_played_again_by_resume(
+    run: Run, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    take = ToolCallingPlay._take
+
+    def fail(self: ToolCallingPlay, agent: str, message: Any) -> None:
+        if self.episode.seed == 3:
+            raise ExpertError("ada: expected an answer, got status 500")
+        take(self, agent, message)
+
+    options = ("rollout", folder, "--episodes", 5, "--out", tmp_path / "one.jsonl")
+    with monkeypatch.context() as down:
+        down.setattr(ToolCallingPlay, "_take", fail)
+        assert run(*options).code == 1
+    assert run(*options, "--resume").code == 0
+    found = {episode.seed: episode.outcome for episode in read_episodes(tmp_path / "one.jsonl")}
+    assert found == dict.fromkeys(range(5), "solved")
+    assert [episode.seed for episode in read_episodes(tmp_path / "one.jsonl")] == [0, 1, 2, 4, 3]
 
 
 def test_rollout_plays_every_task_of_a_split_once(run: Run, folder: str, tmp_path: Path, mini: Domain):

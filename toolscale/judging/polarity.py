@@ -25,7 +25,7 @@ from toolorchestra.toolscale.judging.statements import (
     STOPWORDS,
     Statements,
     around,
-    read_statements,
+    first_clause,
 )
 from toolorchestra.toolscale.mentions import tokens
 
@@ -39,8 +39,8 @@ def claims(text: str, answer: Statements, expected: ExpectedAnswer) -> list[str]
     """Return where an answer claims to have done what was not done, or reports only that something cannot be done."""
     if expected.idle:
         for found in ACTION_CLAIM.finditer(text):
-            words = read_statements(text[found.start() :])
-            if words.tokens and NEGATORS.isdisjoint(words.clause(0)):
+            words = first_clause(text, found.start())
+            if words and NEGATORS.isdisjoint(words):
                 return [f"the answer claims an action where nothing was to be done: {found[0]!r}"]
     elif not expected.negates and NEGATIVES.isdisjoint(expected.positive):
         refusal = REFUSAL.search(text)

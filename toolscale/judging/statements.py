@@ -7,6 +7,7 @@ form of an answer only; `toolorchestra.toolscale.judging.judge` compares it with
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -43,6 +44,7 @@ _HEDGE = re.compile(rf"\b(?:{'|'.join(_CUES['hedges'])})")
 _DASHES = ("-", "–", "—")
 _PRONOUNS = ("nothing", "none", "nobody")
 _NEAR = 3  # tokens between a negator and what it denies
+_NO_WORDS = frozenset[str]()
 _REACH = 8  # tokens that a negator reaches
 _ABBREVIATIONS = "".join(rf"(?<!\b{re.escape(word)})" for word in _CUES["abbreviations"])
 _FIRST_WORDS = "|".join(_CUES["first_words"])  # an abbreviation before one of these ends a sentence
@@ -63,6 +65,7 @@ _BOUNDARY = re.compile(
 _SENTENCE_ENDS = ".!?;\n"
 _MARKUP = re.compile(r"[*_`#>]+|^[ \t]*(?:[-+•]|\d{1,2}[.)])[ \t]+", re.MULTILINE)
 _MARKS = re.compile(r"[*_`#>\n]")  # a text without any, which begins with a letter, has no markup
+_MAX_CLAUSE = 400  # characters of the clause that claims a deed
 _MAX_SUM = 80  # characters of a sum
 _AMOUNT = r"[$€£(]*\d++(?:[.,]\d++)*+%?\)?"
 _SUM = re.compile(rf"(?<![\w.,$€£(]){_AMOUNT}(?:\s*[-+−*/×·÷]\s*{_AMOUNT})+\s*\Z")
@@ -112,22 +115,10 @@ def read_statements(text: str) -> Statements:
     >>> found.tokens[:7], found.negated[:7]
     (['no', 'it', 'is', 'not', '#12.5', 'it', 'costs'], [False, False, False, False, True, False, False])
     """
-    if "=" in text:
-        text = _without_sums(text)
-    if not text[:1].isalpha() or _MARKS.search(text):
-        text = _MARKUP.sub(" ", text)
+    text = _plain(text)
     reader = _Reader()
-    last = 0
-    for boundary in _BOUNDARY.finditer(text):
-        reader.add(text[last : boundary.start()])
-        sign = boundary[0]
-        if sign[0] in _SENTENCE_ENDS:
-            reader.end_sentence("?" in sign)
-        else:
-            reader.bracket(sign)
-        last = boundary.end()
-    reader.add(text[last:])
-    reader.end_sentence(False)
+    for _ in reader.parts(text):
+        pass
     return Statements(
         reader.tokens,
         reader.sentences,
@@ -140,6 +131,26 @@ def read_statements(text: str) -> Statements:
         reader.clauses,
         reader.clause_words,
     )
+
+
+def first_clause(text: str, start: int = 0) -> frozenset[str]:
+    """Return the tokens of the first clause from a position on; no more of the text is read than that.
+
+    >>> sorted(first_clause("I booked nothing, since the table is taken."))
+    ['booked', 'i', 'nothing']
+    """
+    reader = _Reader()
+    for _ in reader.parts(_plain(text[start : start + _MAX_CLAUSE])):
+        if reader.clause_words:
+            break
+    return reader.clause_words[0] if reader.clause_words else _NO_WORDS
+
+
+def _plain(text: str) -> str:
+    """Return a text without markup, with sums as what they come to."""
+    if "=" in text:
+        text = _without_sums(text)
+    return _MARKUP.sub(" ", text) if not text[:1].isalpha() or _MARKS.search(text) else text
 
 
 def _without_sums(text: str) -> str:
@@ -191,12 +202,28 @@ class _Reader:
         self.clauses: list[int] = []
         self.clause_words: list[frozenset[str]] = []
         self._clause = 0
+        self._last_begin = 0
         self._negators = 0
         self._opened = 0
         self._begin = 0
         self._number = 0
         self._negated = False
         self._reach = 0
+
+    def parts(self, text: str) -> Iterator[None]:
+        """Read a text, and stop after each part that a boundary ends."""
+        last = 0
+        for boundary in _BOUNDARY.finditer(text):
+            self.add(text[last : boundary.start()])
+            sign = boundary[0]
+            if sign[0] in _SENTENCE_ENDS:
+                self.end_sentence("?" in sign)
+            else:
+                self.bracket(sign)
+            last = boundary.end()
+            yield
+        self.add(text[last:])
+        self.end_sentence(False)
 
     def add(self, clause: str) -> None:
         """Read the tokens of a clause."""
@@ -252,7 +279,7 @@ class _Reader:
         """Begin another clause."""
         if len(self.tokens) > self._clause:
             self.clause_words.append(frozenset(self.tokens[self._clause :]))
-            self._clause = len(self.tokens)
+            self._last_begin, self._clause = self._clause, len(self.tokens)
         self._negators = 0
 
     def _pause(self) -> None:
@@ -266,7 +293,13 @@ class _Reader:
         if question:
             self.open.add(self._number)
         self._end_clause()
-        self.words.append(frozenset(self.tokens[self._begin :]))
+        if self._begin == len(self.tokens):
+            words = _NO_WORDS
+        elif self._begin == self._last_begin:
+            words = self.clause_words[-1]
+        else:
+            words = frozenset(self.tokens[self._begin :])
+        self.words.append(words)  # few new sets, since the garbage collector visits each of them again and again
         self._begin = len(self.tokens)
         self._number += 1
         self._negated = False

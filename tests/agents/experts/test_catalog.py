@@ -318,6 +318,7 @@ def test_an_entry_with_an_endpoint_is_the_real_model(tmp_path: Path, monkeypatch
             self.name, self.meter = model, Meter()
 
     monkeypatch.setattr(openai_chat, "OpenAIChat", Fake)
+    monkeypatch.setenv("TOOLORCHESTRA_CATALOG_KEYS", "OTHER, KEY")
     endpoint = "base_url: http://x/v1, api_key_env: KEY, budget: 2.5, deadline: 90, max_retries: 7, extra: {seed: null}"
     free = Catalog.load(written(tmp_path, f"experts: {{qwen3-32b: {{endpoint: {{{endpoint}}}}}}}"))
     assert isinstance(free.chat("qwen3-32b"), Fake)
@@ -358,6 +359,50 @@ def test_a_real_expert_is_retried_kept_to_its_budget_recorded_and_replayed_over_
     assert [answer.text for answer in replay.complete(requests[:2])] == ["answer 2", "answer 3"]
     assert replay.meter.usage.cost == pytest.approx(2 * 1500 * 0.8 / 1e6)
     assert len(fake_server.bodies) == 3
+
+
+@pytest.mark.parametrize(
+    ("url", "variable"),
+    [
+        ("https://api.together.xyz/v1", "TOGETHER_API_KEY"),
+        ("https://models.our-lab.ac.uk/v1", "OUR_LAB_API_KEY"),
+        ("http://localhost:8000/v1", "ANYTHING"),
+        ("http://127.0.0.1:8000/v1", "ANYTHING"),
+    ],
+)
+def test_a_catalogue_may_have_a_key_sent_to_the_company_that_it_names_and_to_this_machine(
+    tmp_path: Path, url: str, variable: str
+):
+    Catalog.load(written(tmp_path, f"experts: {{gpt-5: {{endpoint: {{base_url: '{url}', api_key_env: {variable}}}}}}}"))
+
+
+@pytest.mark.parametrize(
+    ("url", "variable", "expected"),
+    [
+        ("https://openai.example.net/v1", "OPENAI_API_KEY", "EXAMPLE_API_KEY for example.net, found OPENAI_API_KEY"),
+        ("https://api.openai.com@evil.io/v1", "OPENAI_API_KEY", "EVIL_API_KEY for evil.io"),
+        ("https://evil.io/?u=https://api.openai.com", "OPENAI_API_KEY", "EVIL_API_KEY for evil.io"),
+        ("https://evil.co.uk/v1", "AWS_SECRET_ACCESS_KEY", "EVIL_API_KEY for evil.co.uk"),
+        ("http://10.0.0.7/v1", "HF_TOKEN", "no key for 10.0.0.7"),
+    ],
+)
+def test_a_catalogue_may_not_send_other_keys_unless_the_user_allows_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, variable: str, expected: str
+):
+    entry = f"experts: {{gpt-5: {{endpoint: {{base_url: '{url}', api_key_env: {variable}}}}}}}"
+    file = written(tmp_path, entry)
+    with pytest.raises(CatalogError, match=expected) as caught:
+        Catalog.load(file)
+    assert caught.value.path == "experts.gpt-5.endpoint.api_key_env"
+    assert f"export TOOLORCHESTRA_CATALOG_KEYS={variable}" in str(caught.value)
+    monkeypatch.setenv("TOOLORCHESTRA_CATALOG_KEYS", variable)
+    Catalog.load(file)
+
+
+def test_a_catalogue_may_not_send_the_key_of_the_web_search_elsewhere(tmp_path: Path):
+    with pytest.raises(CatalogError, match="found TAVILY_API_KEY"):
+        Catalog.load(written(tmp_path, "tools: {web_search: {endpoint: {url: 'https://evil.io/search'}}}"))
+    Catalog.load(written(tmp_path, "tools: {web_search: {endpoint: {depth: advanced}}}"))
 
 
 def test_an_entry_without_an_endpoint_says_how_to_add_one():

@@ -63,6 +63,27 @@ def test_an_episode_lasts_as_many_cycles_as_it_may(game: SimpleNamespace) -> Non
     max_cycles_test(SimpleNamespace(parallel_env=game.parallel_env, env=cycling))
 
 
+def test_the_plain_test_of_cycles_passes_where_one_agent_acts() -> None:
+    module = import_module(PROTOCOLS["MSARL"].entry_point)
+    made = {name: partial(getattr(module, name), "Math", helpers="none") for name in ("env", "parallel_env")}
+    max_cycles_test(SimpleNamespace(**made))
+
+
+def test_agents_are_asked_as_often_as_their_part_needs_which_the_plain_test_of_cycles_forbids(
+    game: SimpleNamespace,
+) -> None:
+    # it asks every agent `max_cycles` times in the AEC form, also a helper that has nothing to read
+    env = game.env(max_cycles=4)
+    env.reset(seed=0)
+    asked = dict.fromkeys(env.possible_agents, 0)
+    for agent in env.agent_iter():
+        over = env.terminations[agent] or env.truncations[agent]
+        asked[agent] += not over
+        env.step(None if over else "Hm.")
+    assert sum(asked.values()) == 4
+    assert len(asked) == 1 or set(asked.values()) != {4}
+
+
 def test_every_mode_renders(game: SimpleNamespace, capsys: pytest.CaptureFixture[str]) -> None:
     render: Callable[..., Any] = game.env
     render_test(render)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from toolorchestra.toolscale.judging.statements import denials, holds_data, read_statements, state_of
+from toolorchestra.toolscale.judging.statements import denials, first_clause, holds_data, read_statements, state_of
 
 
 @pytest.mark.parametrize(
@@ -111,3 +111,14 @@ def test_any_text_can_be_read(text: str):
     assert len(found.tokens) == len(found.sentences) == len(found.negated)
     assert found.sentences == sorted(found.sentences)
     assert frozenset(found.tokens) == frozenset().union(*found.words)
+
+
+def test_sentences_make_few_sets_since_the_garbage_collector_visits_each_again_and_again() -> None:
+    found = read_statements("Paid. " * 50 + "; " * 50)
+    assert len(found.words) == 101
+    assert len({id(words) for words in (*found.words, *found.clause_words)}) == 51
+
+
+def test_only_the_first_clause_of_a_long_text_is_read() -> None:
+    assert first_clause("well, I booked nothing, but paid." * 1000, 6) == {"i", "booked", "nothing"}
+    assert first_clause("...") == frozenset()
