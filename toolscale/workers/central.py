@@ -13,6 +13,7 @@ from typing import Any
 from toolorchestra.toolscale.workers.units import Unit, outcome, packed
 
 _place: Callable[[bytes], bytes] | None = None
+_callbacks: list[Callable[[], object]] = []
 
 
 def connect(place: Callable[[bytes], bytes]) -> None:
@@ -31,3 +32,14 @@ def call_centrally(function: Callable[..., Any], *arguments: Any) -> Any:
     if _place is None:
         return function(*arguments)
     return outcome(_place(packed(Unit(("central",), function, arguments))))
+
+
+def at_close(callback: Callable[[], object]) -> None:
+    """Have a function called, in the one place, when its workers have ended: to close what it holds for them."""
+    _callbacks.append(callback)
+
+
+def close() -> None:
+    """Call what `at_close` was given."""
+    while _callbacks:
+        _callbacks.pop()()

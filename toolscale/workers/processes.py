@@ -16,7 +16,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from multiprocessing.connection import Client, Connection, Listener, wait
-from typing import Any, Self
+from typing import Any
 
 from toolorchestra.toolscale.workers import central
 from toolorchestra.toolscale.workers.pool import Event, WorkerPool
@@ -81,6 +81,7 @@ class ProcessExecutor(WorkerPool[_Process]):
         """End all workers; nothing happens the second time."""
         super().close()
         self._central.close()
+        central.close()
 
 
 class _CentralPlace:
@@ -115,12 +116,6 @@ class _CentralPlace:
     def close(self) -> None:
         """Take no further calls."""
         self._listener.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _work(pipe: Connection, address: Any, key: bytes) -> None:
