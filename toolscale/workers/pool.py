@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from typing import Any, Generic, Literal, Self, TypeVar
 
 import msgspec
@@ -74,7 +74,7 @@ class WorkerPool(ABC, Generic[WorkerT]):
     def _stop(self, worker: WorkerT) -> None:
         """End a worker, whatever it does; nothing happens to one that has ended."""
 
-    def run(self, units: Iterable[Unit]) -> Iterator[Any]:
+    def run(self, units: Iterable[Unit]) -> Generator[Any]:
         """Yield the results in the order of the units; an exception of a unit is raised when it is its turn.
 
         Raises:

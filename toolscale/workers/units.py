@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from typing import Any, NamedTuple, Protocol, Self
 
 
@@ -39,7 +39,7 @@ class Executor(Protocol):
     @property
     def workers(self) -> int: ...  # noqa: D102  (documented above)
 
-    def run(self, units: Iterable[Unit]) -> Iterator[Any]:
+    def run(self, units: Iterable[Unit]) -> Generator[Any]:
         """Yield the results; an exception of a unit is raised when it is its turn."""
         ...
 
@@ -57,7 +57,7 @@ class InProcess:
 
     workers = 1
 
-    def run(self, units: Iterable[Unit]) -> Iterator[Any]:
+    def run(self, units: Iterable[Unit]) -> Generator[Any]:
         """Yield the results."""
         for unit in units:
             yield unit.function(*unit.arguments)
