@@ -27,6 +27,7 @@ from provenance import provenance
 
 from toolorchestra.toolscale.domain_folder import builtin_domains
 from toolorchestra.toolscale.generate import generate
+from toolorchestra.toolscale.workers.executors import make_executor
 
 RESULTS = Path(__file__).parent / "results" / "synth.json"
 MAX_SECONDS, MAX_RATIO = 600.0, 1.2
@@ -43,7 +44,8 @@ def cpu_seconds() -> float:
 def measured(domains: list[str], count: int, workers: int, seed: int, file: Path) -> dict[str, Any]:
     """Generate once and return what it took."""
     wall, cpu = time.perf_counter(), cpu_seconds()
-    found = generate(domains, count, file, seed=seed, workers=workers)
+    with make_executor("process", workers) as executor:
+        found = generate(domains, count, file, seed=seed, executor=executor)
     wall, cpu = time.perf_counter() - wall, cpu_seconds() - cpu
     peak = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return {

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tyro.conf import Positional, arg
 
 from toolorchestra.cli.files import print_json, with_folder
-from toolorchestra.cli.options import CatalogOptions, UsageError, real_model, require_at_least
+from toolorchestra.cli.options import CatalogOptions, UsageError, WorkerOptions, real_model, require_at_least
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.writing import whole_file, write_whole
 
@@ -28,7 +28,7 @@ _PLAIN: dict[str, dict[str, None]] = {".png": {}, ".pdf": {"CreationDate": None}
 
 
 @dataclass(kw_only=True)
-class _EvaluationOptions(CatalogOptions):
+class _EvaluationOptions(CatalogOptions, WorkerOptions):
     """The options that say which expert is evaluated, and on what."""
 
     name: Name
@@ -58,12 +58,19 @@ class _EvaluationOptions(CatalogOptions):
     def _evaluate(self, tasks: Sequence[ExpertTask], samples: int, kept: Path | None = None) -> list[ExpertEvaluation]:
         """Have the expert answer tasks; the answers of a real one are kept in a file, so that none is paid twice."""
         from toolorchestra.agents.chat.replay import RecordingChat, ReplayChat
-        from toolorchestra.agents.experts.evaluation import ask, simulate
+        from toolorchestra.agents.experts.evaluation import ask, simulate_parts
 
         catalog = self._catalog()
         if self.simulated or not (catalog.spec(self.name).endpoint or self.record or self.replay):
             expert = catalog.simulated(self.name)
-            return simulate(expert, tasks, samples=samples, seed=self.seed, temperature=self.temperature)
+            sampled = {"samples": samples, "seed": self.seed, "temperature": self.temperature}
+            with self._executor() as executor:
+                return simulate_parts(executor, expert, tasks, **sampled)
+        if self._fans_out:
+            raise UsageError(
+                f"{self.name} is real, and is asked for all answers at once by one process: leave --workers and "
+                "--executor out. How many requests are under way is `max_concurrency` of its endpoint."
+            )
         if self.tasks is None:
             raise OptionError(f"{self.name} is real: give it tasks with --tasks FILE, or evaluate it --simulated.")
         sampling: dict[str, Any] = {"temperature": self.temperature, "max_tokens": self.max_tokens}

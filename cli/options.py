@@ -18,10 +18,12 @@ from toolorchestra.toolscale.errors import ToolOrchestraError
 if TYPE_CHECKING:
     from toolorchestra.agents.chat.base import ChatModel
     from toolorchestra.agents.experts.catalog import Catalog
+    from toolorchestra.toolscale.workers.units import Executor
 
 Env = Annotated[Positional[str], arg(metavar="ENV")]
 NamedValues = Annotated[dict[str, str], arg(metavar="NAME VALUE …")]
 Split = Literal["train", "test", "test_intents", "all"]
+ExecutorName = Literal["process", "ray"]
 
 
 class UsageError(ToolOrchestraError):
@@ -58,6 +60,33 @@ class CatalogOptions:
         from toolorchestra.agents.experts.catalog import Catalog
 
         return Catalog.load(*self.catalog)
+
+
+@dataclass(kw_only=True)
+class WorkerOptions:
+    """The options that say how many processes do the work, and where."""
+
+    workers: int = 1
+    """Number of processes that do the work. What is written is the same for any number."""
+    executor: ExecutorName = "process"
+    """`process`: on this machine. `ray`: actors on a Ray cluster (extra `ray`)."""
+    ray_address: Annotated[str | None, arg(metavar="ADDRESS")] = None
+    """With --executor ray: a running cluster (`auto`, HOST:PORT or ray://HOST:PORT); by default that in RAY_ADDRESS, or
+    else Ray is started on this machine."""
+
+    @property
+    def _fans_out(self) -> bool:
+        """Whether other processes do the work."""
+        return self.workers > 1 or self.executor == "ray"
+
+    def _executor(self) -> Executor:
+        """Return the executor; use it in a ``with`` block."""
+        from toolorchestra.toolscale.workers.executors import make_executor
+
+        if self.ray_address is not None and self.executor != "ray":
+            raise UsageError("--ray-address is for --executor ray: give that as well.")
+        require_at_least(self, workers=1)
+        return make_executor(self.executor, self.workers, self.ray_address)
 
 
 @contextmanager

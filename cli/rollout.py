@@ -22,6 +22,7 @@ from toolorchestra.cli.options import (
     SourceOptions,
     Split,
     UsageError,
+    WorkerOptions,
     option_values,
     require_at_least,
 )
@@ -29,10 +30,11 @@ from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.visible import visible
 
 if TYPE_CHECKING:
-    from toolorchestra.agents.chat.base import ChatModel
+    from toolorchestra.agents.chat.base import ChatModel, Usage
     from toolorchestra.agents.policies.base import Policy
     from toolorchestra.envs.episode import Episode
     from toolorchestra.envs.recording import Recording, Reset, Tally, Unplayed
+    from toolorchestra.envs.recording_units import Players
     from toolorchestra.envs.task_source import TaskSource
 
 _Baseline = Literal["direct", "direct+tools", "majority-vote", "self-refine", "knn-router", "fixed-workflow"]
@@ -40,7 +42,7 @@ RolloutPolicy = Literal["oracle", "noisy-oracle", "random", "llm", "null", _Base
 
 
 @dataclass
-class RolloutCommand(SourceOptions):
+class RolloutCommand(SourceOptions, WorkerOptions):
     """Let a policy play many episodes and record them as JSONL."""
 
     env: Env
@@ -79,7 +81,7 @@ class RolloutCommand(SourceOptions):
     max_tokens: int = 8_000
     """For `llm`: maximum number of tokens of one reply."""
     parallel: int = 8
-    """For `llm`: number of episodes played at a time."""
+    """For `llm`: number of episodes played at a time, over all workers."""
     out: Annotated[Path | None, arg(metavar="FILE")] = None
     """Where to write; by default rollouts/ENV.POLICY.SPLIT.jsonl."""
     resume: bool = False
@@ -103,19 +105,24 @@ class RolloutCommand(SourceOptions):
         from toolorchestra.cli.display import show
         from toolorchestra.cli.display_episodes import tally_text
         from toolorchestra.envs.failures import pass_shares
-        from toolorchestra.envs.recording import Recording, Tally, play_many
+        from toolorchestra.envs.recording import Recording, Tally
+        from toolorchestra.envs.recording_units import play_units, total_usage
 
-        make_env = partial(playable, self.env, **self._source(self.env), **option_values(self.env_options))
+        make_env, make_policy = self._players()
         with closing(make_env()) as env:
             resets = self._resets(env.source)
-        make_policy = self._policy()
         make_policy()  # wrong options are refused before a file is made
         file = self.out or Path("rollouts") / f"{Path(self.env).name}.{self.policy}.{self.split}.jsonl"
+        spent: list[Usage] = []
         began = time.perf_counter()
-        with Recording(file, self._origin(), resume=self.resume) as recording:
+        with self._executor() as executor, Recording(file, self._origin(), resume=self.resume) as recording:
             tally = Tally(recording.episodes)
             waiting = [reset for reset in resets if reset.seed not in recording.done]
-            played = play_many(make_env, make_policy, waiting, parallel=self.parallel if self.policy == "llm" else 1)
+            setup = self._players if self._fans_out else lambda: (make_env, make_policy)
+            parallel = self.parallel if self.policy == "llm" else 1
+            played = play_units(
+                executor, f"{self.env} {self.policy}", setup, waiting, parallel=parallel, spent=spent.append
+            )
             try:
                 errors = self._record(played, recording, tally, total=len(resets), completed=len(resets) - len(waiting))
             except KeyboardInterrupt:
@@ -127,7 +134,7 @@ class RolloutCommand(SourceOptions):
             shares = {k: pass_shares(tally.samples, k) for k in range(1, self.samples + 1)}
             summary |= {f"pass{mark}k": {k: one[n] for k, one in shares.items()} for n, mark in enumerate("@^")}
         if self.policy == "llm":
-            summary["model"] = make_policy().model.meter.usage  # type: ignore[attr-defined]  # a ChatPolicy
+            summary["model"] = total_usage(spent)
         if self.json:
             print_json({"file": str(file), **summary})
         else:
@@ -141,6 +148,11 @@ class RolloutCommand(SourceOptions):
             print(reasons, file=sys.stderr)
             return 1
         return 1 if errors else 0
+
+    def _players(self) -> Players:
+        """Return what makes an environment, and what makes a policy; workers call this, each for itself."""
+        make_env = partial(playable, self.env, **self._source(self.env), **option_values(self.env_options))
+        return make_env, self._policy()
 
     def _record(
         self, played: Iterable[Episode | Unplayed], recording: Recording, tally: Tally, **counts: Any
@@ -168,6 +180,7 @@ class RolloutCommand(SourceOptions):
     def _origin(self) -> dict[str, Any]:
         """Return the options on which the episodes depend; a file made with others is not continued."""
         left_out = {"episodes", "out", "resume", "json", "parallel", "base_url", "api_key_env", "price"}
+        left_out |= {"workers", "executor", "ray_address"}
         if self.samples == 1:
             left_out.add("samples")
         if self.source is None:

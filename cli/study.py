@@ -8,13 +8,13 @@ from typing import Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
-from toolorchestra.cli.options import real_model
+from toolorchestra.cli.options import WorkerOptions, real_model
 from toolorchestra.toolscale.claim import Claim
 from toolorchestra.toolscale.errors import OptionError
 
 
 @dataclass
-class StudyCommand:
+class StudyCommand(WorkerOptions):
     """Run an experiment of a paper with simulated experts or built-in models, and print its tables as Markdown."""
 
     name: Positional[Literal["paramanager", "masbench", "tmatr"]]
@@ -53,7 +53,10 @@ class StudyCommand:
             options = self._options(study, stack)
             progress = stack.enter_context(Progress(console=VisibleConsole(stderr=True)))
             bar = progress.add_task(self.name, total=study.episodes(questions, samples) * len(self.seeds))
-            found = study.run(questions, samples, tick=lambda: progress.advance(bar), **options)
+            executor = stack.enter_context(self._executor())
+            found = study.run(
+                questions, samples, tick=lambda: progress.advance(bar), executor=executor, **options
+            )
             progress.stop()
             print(study.markdown(found), end="")
             if self.out is not None:
@@ -67,6 +70,8 @@ class StudyCommand:
             raise OptionError(f"The study {self.name!r} trains nothing. Leave out --runs and --seeds.")
         if self.catalog and self.name != "masbench":
             raise OptionError(f"The study {self.name!r} is of simulated models alone. Leave out --catalog.")
+        if trains and self.executor == "ray" and self.runs is None:
+            raise OptionError("Trainings on several machines need a folder that all of them have: give --runs.")
         if trains:
             return {"seeds": self.seeds, "runs": self.runs}
         if not self.catalog:
@@ -75,4 +80,6 @@ class StudyCommand:
 
         catalog = Catalog.load(*self.catalog)
         models = study.MODELS.items()
+        if self._fans_out:
+            return {"models": {kind: catalog.shared_chat(name) for kind, name in models}}
         return {"models": {kind: stack.enter_context(real_model(catalog, name)) for kind, name in models}}

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import arg
 
-from toolorchestra.cli.options import Split, require_at_least
+from toolorchestra.cli.options import Split, WorkerOptions, require_at_least
 from toolorchestra.cli.synth_options import domain_name
 from toolorchestra.toolscale.errors import OptionError
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class SynthAdversarialCommand:
+class SynthAdversarialCommand(WorkerOptions):
     """Make a robustness set: tasks with an attack appended, in domains that were not trained on."""
 
     train: tuple[str, ...] = ()
@@ -43,6 +44,7 @@ class SynthAdversarialCommand:
         from toolorchestra.toolscale.adversarial import make_attacked
         from toolorchestra.toolscale.domain_folder import BUILTIN, builtin_domains, load_domain
         from toolorchestra.toolscale.task import write_tasks
+        from toolorchestra.toolscale.workers.units import Unit
 
         trained = {load_domain(domain_name(name)).name for name in self.train}
         names = [domain_name(name) for name in self.domains] or [n for n in builtin_domains() if n not in trained]
@@ -57,9 +59,12 @@ class SynthAdversarialCommand:
         file = self.out or (own[0].file.parent if own and own[0].file else Path()) / "adversarial.jsonl"
         console = display.stdout_console()
         tasks: list[Task] = []
-        for number, domain in enumerate(domains):
-            due = self.count * (number + 1) // len(domains) - self.count * number // len(domains)
-            made, _ = make_attacked(domain, due, seed=self.seed, split=self.split)
+        shares = [self.count * (n + 1) // len(domains) - self.count * n // len(domains) for n in range(len(domains))]
+        make = partial(make_attacked, seed=self.seed, split=self.split)
+        units = (Unit(("attacks", domain.name), make, (domain, due)) for domain, due in zip(domains, shares, strict=True))
+        with self._executor() as executor:
+            found = list(executor.run(units))
+        for domain, (made, _) in zip(domains, found, strict=True):
             tasks += made
             kinds = Counter(task.attack.kind for task in made if task.attack)
             shown = ", ".join(f"{kind} {count}" for kind, count in kinds.items())

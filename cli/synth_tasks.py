@@ -9,11 +9,12 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
+from toolorchestra.cli.options import WorkerOptions
 from toolorchestra.cli.synth_options import domain_name
 
 
 @dataclass
-class SynthTasksCommand:
+class SynthTasksCommand(WorkerOptions):
     """Generate tasks at scale: verified, without a model, the same for the same seed."""
 
     domains: Annotated[Positional[tuple[str, ...]], arg(metavar="DOMAIN")] = ("all",)
@@ -25,7 +26,7 @@ class SynthTasksCommand:
     seed: int = 0
     """Seed of the tasks."""
     workers: int = 2
-    """Number of processes that make tasks."""
+    """Number of processes that make tasks. The file is the same for any number."""
 
     def run(self) -> int:
         """Generate the tasks and print how many were made."""
@@ -36,13 +37,13 @@ class SynthTasksCommand:
 
         names = builtin_domains() if self.domains == ("all",) else [domain_name(name) for name in self.domains]
         began = time.perf_counter()
-        with progress_bars() as progress:
+        with self._executor() as executor, progress_bars() as progress:
             bar = progress.add_task("tasks", total=self.count, note="")
 
             def update(made: int) -> None:
                 progress.update(bar, completed=made)
 
-            found = generate(names, self.count, self.out, seed=self.seed, workers=self.workers, progress=update)
+            found = generate(names, self.count, self.out, seed=self.seed, executor=executor, progress=update)
         console = stdout_console()
         console.print(generated_table(found))
         seconds = time.perf_counter() - began

@@ -3,11 +3,11 @@
 from dataclasses import dataclass, field
 
 from toolorchestra.cli.files import print_json
-from toolorchestra.cli.options import Env, NamedValues, SourceOptions, option_values
+from toolorchestra.cli.options import Env, NamedValues, SourceOptions, WorkerOptions, option_values
 
 
 @dataclass
-class ValidateCommand(SourceOptions):
+class ValidateCommand(SourceOptions, WorkerOptions):
     """Check an environment: determinism, reference trajectories, baselines, hostile actions, verifier, privacy."""
 
     env: Env
@@ -33,7 +33,7 @@ class ValidateCommand(SourceOptions):
         from toolorchestra.envs.environment_names import resolve
 
         env_id, kwargs = resolve(self.env)
-        with progress_bars() as progress:
+        with self._executor() as executor, progress_bars() as progress:
             bar = progress.add_task("", total=1, note="")
 
             def update(check: str, done: int, total: int) -> None:
@@ -46,6 +46,7 @@ class ValidateCommand(SourceOptions):
                 hostile=self.hostile,
                 seed=self.seed,
                 progress=update,
+                executor=executor,
                 **kwargs,
                 **self._source(env_id),
                 **option_values(self.env_options),

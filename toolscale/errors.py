@@ -13,7 +13,8 @@ Every message says what was expected, what was found and how to fix it::
     │   └── InUseError       another process writes it
     ├── ResumableError       the same command may go on from what was saved
     │   ├── SynthesisError   a domain could not be synthesised to its end
-    │   └── AppendingError   an append-only file is not what it should be (toolscale.append_only)
+    │   ├── AppendingError   an append-only file is not what it should be (toolscale.append_only)
+    │   └── WorkerError      worker processes end again and again (toolscale.workers)
     ├── EvaluationError      too many episodes of an evaluation were not judged (envs.unjudged)
     ├── SandboxError         a sandbox could not run a program (that the program failed is a result)
     └── ExpertError          a model endpoint failed for good (after retries)
@@ -29,10 +30,20 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 
 class ToolOrchestraError(Exception):
-    """Base of every error that this library raises on purpose."""
+    """Base of every error that this library raises on purpose. All of them can be pickled."""
+
+    def __reduce__(self) -> tuple[Any, ...]:  # the constructors take other arguments than `args`
+        return _restored, (type(self), self.args), self.__dict__
+
+
+def _restored(kind: type[ToolOrchestraError], args: tuple[Any, ...]) -> ToolOrchestraError:
+    error = kind.__new__(kind)
+    error.args = args
+    return error
 
 
 class DomainError(ToolOrchestraError):

@@ -1,7 +1,7 @@
 """Tasks at scale: tens of thousands of verified tasks of any domains, without a model, streamed to a file.
 
-Worker processes make *blocks* of tasks: all bindings of an intent, or some tasks by one operator of evolution with a
-seed of their own. The parent takes the blocks in a fixed order, drops repeated tasks and numbers new ones, so the
+Workers make *blocks* of tasks: all bindings of an intent, or some tasks by one operator of evolution with a
+seed of their own. The process of the command takes the blocks in a fixed order, drops repeated tasks and numbers new ones, so the
 result depends on the seed and not on the number of workers. Of a training task and a test task with the same solution
 the first is kept. The rivals of a fact are what the domain's own tasks of the intent have in its place. Memory grows by
 some bytes a task, and an operator that makes few new tasks in a domain is dropped.
@@ -13,10 +13,8 @@ import contextlib
 import functools
 import hashlib
 import math
-import multiprocessing
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
 from itertools import count as count_from, islice, product
 from pathlib import Path
 from typing import Literal, NamedTuple, cast
@@ -32,6 +30,7 @@ from toolorchestra.toolscale.format import Operator
 from toolorchestra.toolscale.intents import intent_tasks
 from toolorchestra.toolscale.judging.rivals import RivalTable, with_rivals
 from toolorchestra.toolscale.task import Task, solution_key, write_tasks
+from toolorchestra.toolscale.workers.units import Executor, InProcess, Unit
 
 BLOCK = 50
 """Evolved tasks wanted in one block."""
@@ -40,7 +39,6 @@ BASE_SHARE = 0.5
 """Largest share of a domain's tasks that are not evolved."""
 
 _MIN_NEW_SHARE = 0.2  # share of a block that must be new, or its operator is retired
-_WAITING = 3  # blocks for each worker that are being made or wait to be taken
 
 
 class TaskBlock(NamedTuple):
@@ -73,7 +71,7 @@ def generate(
     file: Path,
     *,
     seed: int = 0,
-    workers: int = 1,
+    executor: Executor | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> Generated:
     """Generate verified tasks into a JSONL file, which appears whole or not at all.
@@ -83,19 +81,19 @@ def generate(
         count: Tasks to make.
         file: File to write.
         seed: The same seed gives the same file.
-        workers: Processes that make tasks; with 1 they are made in this one.
+        executor: Makes blocks with its workers; by default they are made in this process.
         progress: Called with the number of tasks made, now and then.
 
     Raises:
         OptionError: An option has a wrong value, or no task can be made.
         OutputError: The file cannot be written, or another process writes it.
     """
-    if count < 1 or workers < 1:
-        raise OptionError(f"Expected at least one task and one worker; got {count} and {workers}.")
+    if count < 1:
+        raise OptionError(f"Expected at least one task, got {count}.")
     if not domains or len(set(domains)) < len(domains):
         raise OptionError(f"Expected different domains, got {', '.join(domains) or 'none'}.")
     taker = _Taker({name: len(range(i, count, len(domains))) for i, name in enumerate(domains)})
-    write_tasks(file, _watched(taker.tasks(seed, workers), progress))
+    write_tasks(file, _watched(taker.tasks(seed, executor or InProcess()), progress))
     return Generated(
         requested=count,
         made=taker.made.total(),
@@ -128,24 +126,21 @@ class _Taker:
         self._seen: set[bytes] = set()
         self._solutions: dict[bool, set[bytes]] = {True: set(), False: set()}  # by whether they are trained on
 
-    def tasks(self, seed: int, workers: int) -> Iterator[Task]:
+    def tasks(self, seed: int, executor: Executor) -> Iterator[Task]:
         """Yield the tasks."""
-        spawn = multiprocessing.get_context("spawn")
-        pool = ProcessPoolExecutor(workers, mp_context=spawn) if workers > 1 else None
-        ahead: deque[tuple[TaskBlock, Future[bytes] | None]] = deque()
-        blocks = self._blocks()
-        try:
-            while True:
-                for block in islice(blocks, workers * _WAITING - len(ahead)):
-                    ahead.append((block, None if pool is None else pool.submit(_made, block, seed)))
-                if not ahead:
-                    break
-                block, future = ahead.popleft()
+        ahead: deque[TaskBlock] = deque()  # handed out, their tasks not yet taken
+
+        def units() -> Iterator[Unit]:
+            for block in self._blocks():
+                if self._wanted(block):  # what was taken since it was listed may have been enough
+                    ahead.append(block)
+                    yield Unit(("tasks", *block), _made, (block, seed))
+
+        with contextlib.closing(executor.run(units())) as made:
+            for content in made:
+                block = ahead.popleft()
                 if self._wanted(block):
-                    yield from self._new(block, _made(block, seed) if future is None else future.result())
-        finally:
-            if pool is not None:
-                pool.shutdown(cancel_futures=True)
+                    yield from self._new(block, content)
 
     def _blocks(self) -> Iterator[TaskBlock]:
         """Yield the blocks that are wanted, out of a sequence that is always the same."""

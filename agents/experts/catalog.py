@@ -20,6 +20,7 @@ from typing import Any, NoReturn, TypeVar
 import msgspec
 
 from toolorchestra.agents.chat.base import ChatModel
+from toolorchestra.agents.chat.shared import SharedChat
 from toolorchestra.agents.experts.catalog_files import (
     CatalogContents,
     CatalogError,
@@ -31,8 +32,9 @@ from toolorchestra.agents.experts.catalog_files import (
 from toolorchestra.agents.experts.configurations import BASIC_TOOLS, Configuration, PriceSchedule, ToolConfiguration
 from toolorchestra.agents.experts.key_permissions import key_fault
 from toolorchestra.agents.experts.simulated_expert import SimulatedExpert
-from toolorchestra.agents.experts.specification import BasicToolSpec, ExpertSpec, Role
+from toolorchestra.agents.experts.specification import BasicToolSpec, Endpoint, ExpertSpec, Role
 from toolorchestra.toolscale.errors import DomainError, OptionError, UnknownNameError, unknown_name
+from toolorchestra.toolscale.workers.central import is_worker
 from toolorchestra.toolscale.yaml_reader import convert
 
 T = TypeVar("T")
@@ -119,25 +121,24 @@ class Catalog:
     def chat(self, name: str) -> ChatModel:
         """Return the real model behind an entry, within its rate limits and its budget; close it after use.
 
+        In a worker process this is the one model of all workers (`SharedChat`).
+
         Raises:
             OptionError: The entry has no endpoint, or the key's variable is not set.
             ImportError: The `openai` client is not installed.
         """
-        from toolorchestra.agents.chat.openai_chat import OpenAIChat
-        from toolorchestra.agents.chat.rate_limits import RateLimitedChat
+        return self.shared_chat(name) if is_worker() else endpoint_chat(name, self.spec(name))
 
+    def shared_chat(self, name: str) -> SharedChat:
+        """Return the real model behind an entry for use by several workers; it is made for the first request.
+
+        Raises:
+            OptionError: The entry has no endpoint.
+        """
         spec = self.spec(name)
-        if (endpoint := spec.endpoint) is None:
-            raise OptionError(
-                f"{name}: expected an endpoint to ask the real model at, found none. Add to a catalogue file of yours:"
-                f" experts: {{{name}: {{endpoint: {{base_url: 'https://…/v1', api_key_env: …}}}}}}"
-            )
-        options = msgspec.structs.asdict(endpoint)
-        limits = {field: options.pop(field) for field in ("requests_per_minute", "tokens_per_minute")}
-        chat = OpenAIChat(options.pop("base_url"), spec.model or name, price=spec.price, **options)
-        if not any(limits.values()):
-            return chat
-        return RateLimitedChat(chat, **limits, max_concurrency=endpoint.max_concurrency)
+        _endpoint(name, spec)
+        key = msgspec.json.encode((name, spec), order="sorted")
+        return SharedChat(spec.model or name, key, functools.partial(endpoint_chat, name, spec))
 
     def basic_tools(self, configuration: str = "evaluation") -> tuple[str, ...]:
         """Return the basic tools of one of `configurations`; an unknown name raises `UnknownNameError`."""
@@ -266,6 +267,29 @@ class Catalog:
         depths = [key_depth(content, steps) for content in self._raw]
         at = max(range(len(depths)), key=lambda place: (depths[place], place))
         raise CatalogError(message, file=self._files[at], path=".".join(path)) from None
+
+
+def _endpoint(name: str, spec: ExpertSpec) -> Endpoint:
+    if spec.endpoint is None:
+        raise OptionError(
+            f"{name}: expected an endpoint to ask the real model at, found none. Add to a catalogue file of yours:"
+            f" experts: {{{name}: {{endpoint: {{base_url: 'https://…/v1', api_key_env: …}}}}}}"
+        )
+    return spec.endpoint
+
+
+def endpoint_chat(name: str, spec: ExpertSpec) -> ChatModel:
+    """Return the real model at the endpoint of an entry, within its rate limits and its budget."""
+    from toolorchestra.agents.chat.openai_chat import OpenAIChat
+    from toolorchestra.agents.chat.rate_limits import RateLimitedChat
+
+    endpoint = _endpoint(name, spec)
+    options = msgspec.structs.asdict(endpoint)
+    limits = {field: options.pop(field) for field in ("requests_per_minute", "tokens_per_minute")}
+    chat = OpenAIChat(options.pop("base_url"), spec.model or name, price=spec.price, **options)
+    if not any(limits.values()):
+        return chat
+    return RateLimitedChat(chat, **limits, max_concurrency=endpoint.max_concurrency)
 
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")

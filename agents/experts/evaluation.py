@@ -6,10 +6,11 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -22,6 +23,7 @@ from toolorchestra.agents.problems import Problem, Step
 from toolorchestra.toolscale.answers import is_right
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.jsonl import read_jsonl
+from toolorchestra.toolscale.workers.units import Executor, Unit
 
 _PROMPT = "Solve the problem step by step. Give the final answer in \\boxed{} at the end."
 _SUBJECTS = ("math", "code", "science", "humanities", "search", "reasoning", "function_calling")
@@ -219,6 +221,18 @@ def simulate(
                 )
             )
     return evaluations
+
+
+def simulate_parts(
+    executor: Executor, expert: SimulatedExpert, tasks: Sequence[ExpertTask], **options: Any
+) -> list[ExpertEvaluation]:
+    """Return what `simulate` returns for the same options, the tasks divided among the workers of an executor."""
+    size = max(1, -(-len(tasks) // (8 * executor.workers)))
+    parts = (tasks[first : first + size] for first in range(0, len(tasks), size))
+    units = (
+        Unit((expert.name, part[0].key), functools.partial(simulate, **options), (expert, part)) for part in parts
+    )
+    return [evaluation for found in executor.run(units) for evaluation in found]
 
 
 def ask(

@@ -10,6 +10,7 @@ See ``docs/study_masbench.md``.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from itertools import product
 
@@ -21,7 +22,7 @@ from toolorchestra.agents.experts.simulated_chat import SimulatedChat
 from toolorchestra.agents.experts.simulated_expert import SimulatedExpert
 from toolorchestra.algos.studies.masbench_results import MASBenchStudy, ResultCell, markdown, problem_count, write
 from toolorchestra.algos.studies.masbench_systems import HALF, MODELS, PLAYED, SYSTEMS, KeepingExpert
-from toolorchestra.algos.studies.shared import Tick, play_tasks
+from toolorchestra.algos.studies.shared import Tick, done_parts, play_tasks
 from toolorchestra.envs.masorchestra.design import Design
 from toolorchestra.envs.masorchestra.env import MASOrchestraEnv
 from toolorchestra.envs.sources.masbench.graph import Axes
@@ -29,6 +30,7 @@ from toolorchestra.envs.sources.masbench.sets import COUNTS
 from toolorchestra.envs.sources.masbench.source import MASBenchSource
 from toolorchestra.toolscale.errors import ExpertError
 from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.workers.units import Executor, InProcess
 
 __all__ = ["MODELS", "QUESTIONS", "SAMPLES", "episodes", "markdown", "play", "problems", "run", "write"]
 
@@ -115,24 +117,51 @@ def run(
     alone: bool = True,
     expert: type[SimulatedExpert] = KeepingExpert,
     played: Mapping[str, Sequence[str]] = PLAYED,
+    executor: Executor | None = None,
 ) -> MASBenchStudy:
     """Play everything; `tick` is called after each episode (`episodes` is their number).
 
     Of each value of each axis there are so many `questions`, with notes a quarter of them; `difficulty` and `alone` are
     those of `problems`, and `played` are the systems by axis. The agents' models are the ``weak`` and ``strong`` of
     `models`, real ones, or those of `MODELS`, simulated with the error model `expert` (`SimulatedExpert` makes steps
-    harder the more there are).
+    harder the more there are). With an `executor` its workers play the cells; real `models` must then be such as can be
+    sent to them (`toolorchestra.agents.chat.shared.SharedChat`).
     """
-    cells = []
+    parts = []
     for axis, systems in played.items():
-        for value in COUNTS[axis]["test"]:
-            source = problems(axis, value, problem_count(axis, questions), difficulty, alone=alone)
-            for model, system in product(MODELS, systems):
-                if models is not None and system == HALF:
-                    continue  # how often a real model is deceived cannot be set
-                behind = None if models is None else models[model]
-                cells.append(play(axis, value, model, system, source, samples, behind=behind, expert=expert, tick=tick))
+        for value, (model, system) in product(COUNTS[axis]["test"], [*product(MODELS, systems)]):
+            if models is not None and system == HALF:
+                continue  # how often a real model is deceived cannot be set
+            behind = None if models is None else models[model]
+            count = problem_count(axis, questions)
+            parts.append((axis, value, model, system, count, difficulty, alone, samples, behind, expert))
+    calls = ((_played, part) for part in parts)
+    cells = list(done_parts(executor or InProcess(), calls, lambda cell: len(cell.right) * samples, tick))
     return MASBenchStudy(questions, samples, cells)
+
+
+def _played(
+    axis: str,
+    value: int,
+    model: str,
+    system: str,
+    count: int,
+    difficulty: float,
+    alone: bool,
+    samples: int,
+    behind: ChatModel | None,
+    expert: type[SimulatedExpert],
+    tick: Tick,
+) -> ResultCell:
+    """Play a cell, in whatever process."""
+    source = _problems(axis, value, count, difficulty, alone)
+    return play(axis, value, model, system, source, samples, behind=behind, expert=expert, tick=tick)
+
+
+@functools.lru_cache(maxsize=1)
+def _problems(axis: str, value: int, count: int, difficulty: float, alone: bool) -> MASBenchSource:
+    """Return the problems of a value of an axis, which systems play one after another."""
+    return problems(axis, value, count, difficulty, alone=alone)
 
 
 def episodes(questions: int, samples: int) -> int:

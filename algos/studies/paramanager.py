@@ -17,8 +17,9 @@ import numpy as np
 
 from toolorchestra.agents.policies.consensus import ConsensusPolicy
 from toolorchestra.algos.stats import Interval, mean_interval, paired_bootstrap
-from toolorchestra.algos.studies.shared import Tick, expected_table, play_tasks, table
+from toolorchestra.algos.studies.shared import Tick, done_parts, expected_table, play_tasks, table
 from toolorchestra.envs.unjudged import require_judged, unjudged_reason
+from toolorchestra.toolscale.workers.units import Executor, InProcess, Unit
 from toolorchestra.toolscale.writing import write_whole
 
 ENVIRONMENT = "ParaManager-Math-v0"
@@ -91,8 +92,11 @@ def play(
     env_id: str = ENVIRONMENT,
     split: str = "test",
     tick: Tick = lambda: None,
+    first: int = 0,
 ) -> ConditionResult:
-    """Play the first questions of a split, each so many times with its own seed, under a condition.
+    """Play the first questions of a split, from the one numbered `first`, each so many times, under a condition.
+
+    Each sample has its own seed.
 
     Raises:
         EvaluationError: An episode was not judged.
@@ -105,7 +109,7 @@ def play(
         tokens = sum(sum(call.tokens) for call in calls)
         return env.episode.outcome == "solved", tokens, env.episode.clock, env.episode.cost, len(calls)
 
-    tasks = env.source.tasks(split)[:questions]
+    tasks = env.source.tasks(split)[first:questions]
     found = play_tasks(env, tasks, samples, lambda: ConsensusPolicy(**condition.policy), measure, tick)
     env.close()
     return ConditionResult(condition.name, *found)
@@ -187,12 +191,44 @@ class ParaManagerStudy(msgspec.Struct, frozen=True):
         return differences
 
 
-def run(questions: int = QUESTIONS, samples: int = SAMPLES, *, tick: Tick = lambda: None) -> ParaManagerStudy:
-    """Play everything; `tick` is called after each episode (`episodes` is their number)."""
-    found = {condition.name: play(condition, questions, samples, tick=tick) for condition in CONDITIONS}
+def run(
+    questions: int = QUESTIONS,
+    samples: int = SAMPLES,
+    *,
+    tick: Tick = lambda: None,
+    executor: Executor | None = None,
+) -> ParaManagerStudy:
+    """Play everything, with the workers of an executor if there is one.
+
+    `tick` is called after each episode (`episodes` is their number).
+    """
+    executor = executor or InProcess()
+    env: Any = gymnasium.make(ENVIRONMENT, disable_env_checker=True, orchestrator=None).unwrapped
+    there = min(questions, len(env.source.tasks("test")))  # the split may have fewer questions
+    env.close()
+    size = there if isinstance(executor, InProcess) else _PART
+    parts = [(one, first, min(there, first + size), samples) for one in CONDITIONS for first in range(0, there, size)]
+    results: dict[str, list[ConditionResult]] = {condition.name: [] for condition in CONDITIONS}
+    calls = ((_played, part) for part in parts)
+    for found in done_parts(executor, calls, lambda found: len(found.right) * samples, tick):
+        results[found.name].append(found)
     names = [name for family in FAMILIES for name in family]
-    there = len(next(iter(found.values())).right)  # the split may have fewer questions
-    return ParaManagerStudy(there, samples, found, {one.name: one for one in alone(names, questions)})
+    (experts,) = executor.run([Unit((__name__, "experts alone"), alone, (names, questions))])
+    joined = {name: _joined(name, parts) for name, parts in results.items()}
+    return ParaManagerStudy(there, samples, joined, {one.name: one for one in experts})
+
+
+_PART = 50  # questions that a worker plays under a condition before the next ones
+
+
+def _played(condition: Condition, first: int, last: int, samples: int, tick: Tick) -> ConditionResult:
+    return play(condition, last, samples, tick=tick, first=first)
+
+
+def _joined(name: str, parts: Sequence[ConditionResult]) -> ConditionResult:
+    """Return the results of a condition whose questions were played in parts."""
+    columns = zip(*(msgspec.structs.astuple(part)[1:] for part in parts), strict=True)
+    return ConditionResult(name, *([value for values in column for value in values] for column in columns))
 
 
 def episodes(questions: int, samples: int) -> int:

@@ -4,19 +4,46 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from toolorchestra.agents.policies.base import Policy, play_episode
 from toolorchestra.algos.stats import Interval
 from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.workers.units import Executor, InProcess, Unit
 from toolorchestra.toolscale.writing import whole_file, write_whole
 
+Part = TypeVar("Part")
 Tick = Callable[[], object]
 """Called after each episode, to move a progress bar."""
+
+
+def no_tick() -> None:
+    """Move no progress bar: what workers are given."""
+
+
+def done_parts(
+    executor: Executor,
+    parts: Iterable[tuple[Callable[..., Part], tuple[Any, ...]]],
+    episodes: Callable[[Part], int],
+    tick: Tick,
+) -> Iterator[Part]:
+    """Yield what each function returns for its arguments and, as its last one, a tick; done by an executor's workers.
+
+    Workers cannot move the bar of this process: `tick` is called here, for each part as often as its result has `episodes`.
+    """
+    here = isinstance(executor, InProcess)
+    given = tick if here else no_tick
+    units = (
+        Unit((function.__module__, *arguments[:4]), function, (*arguments, given)) for function, arguments in parts
+    )
+    for found in executor.run(units):
+        for _ in range(0 if here else episodes(found)):
+            tick()
+        yield found
 
 
 def play_tasks(

@@ -24,6 +24,7 @@ from toolorchestra.algos.stats import Interval, paired_bootstrap
 from toolorchestra.algos.studies.shared import Tick, make_panels, table, write_page
 from toolorchestra.toolscale.claim import Claim
 from toolorchestra.toolscale.errors import OutputError, ResumableError
+from toolorchestra.toolscale.workers.units import Executor, InProcess, Unit
 from toolorchestra.toolscale.writing import make_folder, writing
 
 QUESTIONS = 16
@@ -158,25 +159,39 @@ def run(
     schedules: Sequence[str] = COMPARED,
     runs: Path | None = None,
     more: Sequence[str] = (),
+    executor: Executor | None = None,
 ) -> TMATRStudy:
     """Train under each schedule from each seed, as far as that has not been done, and return what was found.
 
     The runs stay in the folder `runs`; without one they are deleted. The other options are those of `train`; `tick` is
-    called after each training.
+    called after each training. The workers of an `executor` train side by side, each a team; they need the same folder.
 
     Raises:
         InUseError: Another study trains in that folder.
         OutputError: It cannot be written.
         ResumableError: A training failed; those that ended are kept.
     """
-    found = []
+    executor = executor or InProcess()
+    found: dict[tuple[int, str], TrainingRun] = {}
     with TemporaryDirectory() as scratch, Claim.of_folder(runs or Path(scratch)):
-        for seed in seeds:
-            for name in schedules:
-                folder = train(name, seed, runs or Path(scratch), questions=questions, samples=samples, more=more)
-                found.append(read_run(name, seed, folder))
+        folder = runs or Path(scratch)
+        # the first training of a seed makes the team that its others begin with
+        for chosen in (schedules[:1], schedules[1:]):
+            trainings = [(seed, name) for seed in seeds for name in chosen]
+            units = (
+                Unit(("training", name, seed), _trained, (name, seed, folder, questions, samples, more))
+                for seed, name in trainings
+            )
+            for training, run_found in zip(trainings, executor.run(units), strict=True):
+                found[training] = run_found
                 tick()
-    return TMATRStudy(found)
+    return TMATRStudy([found[seed, name] for seed in seeds for name in schedules])
+
+
+def _trained(
+    schedule: str, seed: int, folder: Path, questions: int, samples: int, more: Sequence[str]
+) -> TrainingRun:
+    return read_run(schedule, seed, train(schedule, seed, folder, questions=questions, samples=samples, more=more))
 
 
 def episodes(questions: int, samples: int) -> int:

@@ -15,7 +15,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium
 import msgspec
@@ -35,7 +35,7 @@ from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.judging.trial import AttackReport, try_attacks
 from toolorchestra.toolscale.task import Call, Task
 from toolorchestra.toolscale.tool import Status
-from toolorchestra.toolscale.verifier_mutations import Surprise, try_verifier
+from toolorchestra.toolscale.verifier_mutations import Surprise, VerifierReport, try_verifier
 
 FLOOR = 0.01
 """Share of tasks below which a policy that does not understand them must stay."""
@@ -89,12 +89,12 @@ class Subject:
             found.setdefault(world.name, (world, []))[1].append(task)
         return found
 
-    def steps(self, count: int) -> Iterator[int]:
-        """Yield 0 to `count` - 1, reporting progress."""
-        for step in range(count):
-            self.tick(step, count)
+    def steps(self, part: range) -> Iterator[int]:
+        """Yield the numbers of a part of the work, reporting progress."""
+        for done, step in enumerate(part):
+            self.tick(done, len(part))
             yield step
-        self.tick(count, count)
+        self.tick(len(part), len(part))
 
     def tick(self, done: int, count: int) -> None:
         """Report progress of the check that runs."""
@@ -165,12 +165,7 @@ class _ConsultingPolicy(NoisyOraclePolicy):
 
 def _played_elsewhere(subject: Subject, count: int, hash_seed: str) -> list[tuple[str, str]]:
     """Let another process play the same episodes, with another order of sets."""
-    try:
-        work = pickle.dumps((subject.env_id, subject.kwargs, count, subject.seed))
-    except (pickle.PicklingError, TypeError, AttributeError) as error:
-        raise OptionError(
-            f"The environment's arguments cannot be sent to another process ({error}): give names or folders."
-        ) from None
+    work = packed_for_others(subject.env_id, subject.kwargs, count, subject.seed)
     done = subprocess.run(
         [sys.executable, "-c", "from toolorchestra.envs.checks.one_agent import _play_for_parent; _play_for_parent()"],
         input=work,
@@ -184,6 +179,20 @@ def _played_elsewhere(subject: Subject, count: int, hash_seed: str) -> list[tupl
     return msgspec.json.decode(done.stdout, type=list[tuple[str, str]])
 
 
+def packed_for_others(*work: Any) -> bytes:
+    """Return what another process needs to work on an environment with these arguments.
+
+    Raises:
+        OptionError: An argument cannot be sent there.
+    """
+    try:
+        return pickle.dumps(work)
+    except (pickle.PicklingError, TypeError, AttributeError) as error:
+        raise OptionError(
+            f"The environment's arguments cannot be sent to another process ({error}): give names or folders."
+        ) from None
+
+
 def _play_for_parent() -> None:
     """Play what the parent process sent to standard input, and write the digests to standard output."""
     env_id, kwargs, count, seed = pickle.loads(sys.stdin.buffer.read())
@@ -191,9 +200,9 @@ def _play_for_parent() -> None:
     sys.stdout.buffer.write(msgspec.json.encode(_played(env, count, seed)))
 
 
-def _oracle(subject: Subject) -> Finding:
+def _oracle_found(subject: Subject, parts: list[list[str]]) -> Finding:
     """The reference trajectory of every task solves it."""
-    failed = _unsolved(subject, make_policy("oracle"))
+    failed = [line for part in parts for line in part]
     count = len(subject.tasks)
     counts = {"tasks": count, "solved": count - len(failed)}
     if failed or not count:
@@ -202,32 +211,38 @@ def _oracle(subject: Subject) -> Finding:
     return Finding("pass", f"all {count:,} tasks of all splits solved by their reference trajectory", counts)
 
 
-def _unsolved(subject: Subject, policy: Policy) -> list[str]:
-    """Play every task once and return those not solved, with the verdict."""
-    env = subject.env
+def _unsolved(subject: Subject, policy: str, part: range) -> list[str]:
+    """Play a part of the tasks once and return those not solved, with the verdict."""
+    env, player = subject.env, make_policy(policy)
     found = []
-    for number in subject.steps(len(subject.tasks)):
-        info = play_episode(env, policy, options={"task_id": subject.tasks[number].id})
+    for number in subject.steps(part):
+        info = play_episode(env, player, options={"task_id": subject.tasks[number].id})
         if info["outcome"] != "solved":
             found.append(f"{env.task.id}: {env.episode.outcome}: {env.episode.why}")
     return found
 
 
-def _null(subject: Subject) -> Finding:
+def _null_found(subject: Subject, parts: list[list[str]]) -> Finding:
     """Doing nothing solves nothing."""
     count = len(subject.tasks)
-    unsolved = {line.split(":")[0] for line in _unsolved(subject, make_policy("null"))}
+    unsolved = {line.split(":")[0] for part in parts for line in part}
     return _floor("the empty answer", [task.id for task in subject.tasks if task.id not in unsolved], count, "tasks")
 
 
-def _random(subject: Subject) -> Finding:
-    """Random valid calls and answers solve next to nothing."""
+def _random_solved(subject: Subject, part: range) -> list[str]:
+    """Return the random episodes of a part that solve their task."""
     env, policy = subject.env, make_policy("random", seed=subject.seed)
     solved = []
-    for number in subject.steps(subject.random_episodes):
+    for number in subject.steps(part):
         info = play_episode(env, policy, seed=subject.seed + number, options={"split": "all"})
         if info["outcome"] == "solved":
             solved.append(f"{env.task.id} (seed {subject.seed + number})")
+    return solved
+
+
+def _random_found(subject: Subject, parts: list[list[str]]) -> Finding:
+    """Random valid calls and answers solve next to nothing."""
+    solved = [line for part in parts for line in part]
     return _floor("the random policy", solved, subject.random_episodes, "episodes")
 
 
@@ -247,7 +262,7 @@ def _snapshot(subject: Subject) -> Finding:
     rng = random.Random(subject.seed)
     env, fresh, policy = subject.env, subject.make(), _ConsultingPolicy(subject.seed, error=0.1)
     wrong = []
-    for number in subject.steps(count):
+    for number in subject.steps(range(count)):
         seed = subject.seed + number
         actions = _actions(env, policy, seed)
         moment = rng.randrange(len(actions))
@@ -293,7 +308,7 @@ def _hostile(subject: Subject) -> Finding:
     """Nothing that a policy may send raises, leaves a fault, or changes what its valid calls would not."""
     env = subject.env
     check = HostileCheck(env, random.Random(subject.seed))
-    for _ in subject.steps(subject.hostile):
+    for _ in subject.steps(range(subject.hostile)):
         check.step()
     check.end_episode(whole=True)
     counts = {
@@ -308,22 +323,31 @@ def _hostile(subject: Subject) -> Finding:
     return Finding("pass", f"{subject.hostile:,} actions: nothing raised, nothing harmed ({calls})", counts)
 
 
-def _verifier(subject: Subject) -> Finding:
+def _verified(subject: Subject, part: range) -> list[VerifierReport]:
+    """Try the verifier on a part of the tasks; questions, whose wrong answers are those of others, with their first."""
+    steps, reports, first = subject.steps(part), [], 0
+    for world, tasks in subject.worlds.values():
+        if isinstance(world, Domain):
+            chosen = [task for place, task in enumerate(tasks, first) if place in part]
+            reports.append(try_verifier(world, chosen, lambda: next(steps, 0)))
+        elif first in part:
+            reports.append(try_answers(world, tasks, lambda: next(steps, 0)))
+        first += len(tasks)
+    subject.tick(len(part), len(part))
+    return reports
+
+
+def _verifier_found(subject: Subject, parts: list[list[VerifierReport]]) -> Finding:
     """Wrong episodes are judged failed, and right ones that look different are judged solved."""
     counts: Counter[str] = Counter()
     surprises: list[Surprise] = []
-    total = sum(len(tasks) for _, tasks in subject.worlds.values())
-    steps = subject.steps(total)
-    for world, tasks in subject.worlds.values():
-        if isinstance(world, Domain):
-            report = try_verifier(world, tasks, lambda: next(steps))
-        else:
-            report = try_answers(world, tasks, lambda: next(steps))
+    tallies: dict[str, Counter[str]] = {name: Counter() for name in ("mutants", "killed", "variants", "accepted")}
+    for report in (report for part in parts for report in part):
         surprises += report.surprises
-        tallies = {name: getattr(report, name) for name in ("mutants", "killed", "variants", "accepted")}
-        counts.update({name: tally.total() for name, tally in tallies.items()})  # `+=` would drop what is 0
-        counts.update({f"{name}: {kind}": n for name, tally in tallies.items() for kind, n in tally.items()})
-    subject.tick(total, total)
+        for name, tally in tallies.items():
+            tally.update(getattr(report, name))
+    counts.update({name: tally.total() for name, tally in tallies.items()})  # `+=` would drop what is 0
+    counts.update({f"{name}: {kind}": n for name, tally in tallies.items() for kind, n in tally.items()})
     counts["equivalent"] = sum(surprise.equivalent for surprise in surprises)
     killed, accepted = _share(counts["killed"], counts["mutants"]), _share(counts["accepted"], counts["variants"])
     survivors = counts["mutants"] - counts["killed"]
@@ -339,17 +363,36 @@ def _verifier(subject: Subject) -> Finding:
     return Finding(verdict, line, dict(counts), details)
 
 
-def _attacks(subject: Subject) -> Finding:
-    """Answers and calls that must not be paid are not, and right answers in other words are."""
-    report = AttackReport()
+def _attacked(subject: Subject) -> tuple[list[tuple[Domain, list[Task]]], int]:
+    """Return the domains with the tasks that are attacked, and of how many tasks of each domain one is taken."""
     domains = [(world, tasks) for world, tasks in subject.worlds.values() if isinstance(world, Domain)]
     step = max(1, -(-sum(len(tasks) for _, tasks in domains) // MAX_ATTACKED))
-    domains = [(world, tasks[::step]) for world, tasks in domains]
-    total = sum(len(tasks) for _, tasks in domains)
-    steps = subject.steps(total)
-    for world, tasks in domains:
-        report.add(try_attacks(world, tasks, lambda: next(steps)))
-    subject.tick(total, total)
+    return [(world, tasks[::step]) for world, tasks in domains], step
+
+
+def _attacked_tasks(subject: Subject) -> int:
+    return sum(len(tasks) for _, tasks in _attacked(subject)[0])
+
+
+def _tried(subject: Subject, part: range) -> AttackReport:
+    """Attack a part of the tasks."""
+    report, steps, first = AttackReport(), subject.steps(part), 0
+    for world, tasks in _attacked(subject)[0]:
+        inside = range(max(0, part.start - first), min(len(tasks), part.stop - first))
+        if inside:
+            report.add(try_attacks(world, tasks, lambda: next(steps, 0), inside))
+        first += len(tasks)
+    subject.tick(len(part), len(part))
+    return report
+
+
+def _attacks_found(subject: Subject, parts: list[AttackReport]) -> Finding:
+    """Answers and calls that must not be paid are not, and right answers in other words are."""
+    report = AttackReport()
+    for part in parts:
+        report.add(part)
+    domains, step = _attacked(subject)
+    total = _attacked_tasks(subject)
     if not domains:
         return Finding("note", "no domain: the check `verifier` tries the answers to questions")
     paid, tried, accepted, rephrased = (
@@ -397,20 +440,45 @@ def _coverage(subject: Subject) -> Finding:
     return Finding("note" if idle or empty else "pass", line, counts, [*idle, *empty])
 
 
+class DividedCheck(NamedTuple):
+    """A check whose work can be divided: it has `size` steps, `part` does some of them, `finding` sums up all parts."""
+
+    size: Callable[[Subject], int]
+    part: Callable[[Subject, range], Any]
+    finding: Callable[[Subject, list[Any]], Finding]
+
+
+def _tasks(subject: Subject) -> int:
+    return len(subject.tasks)
+
+
+DIVIDED: dict[str, DividedCheck] = {
+    "oracle": DividedCheck(_tasks, lambda subject, part: _unsolved(subject, "oracle", part), _oracle_found),
+    "null": DividedCheck(_tasks, lambda subject, part: _unsolved(subject, "null", part), _null_found),
+    "random": DividedCheck(lambda subject: subject.random_episodes, _random_solved, _random_found),
+    "verifier": DividedCheck(_tasks, _verified, _verifier_found),
+    "attacks": DividedCheck(_attacked_tasks, _tried, _attacks_found),
+}
+"""The checks whose work can be divided among workers."""
+
+
+def _whole(subject: Subject, name: str) -> Finding:
+    """Run a check whose work can be divided in one part."""
+    check = DIVIDED[name]
+    return check.finding(subject, [check.part(subject, range(check.size(subject)))])
+
+
 CHECKS: dict[str, Callable[[Subject], Finding]] = {
-    check.__name__[1:]: check
-    for check in (
-        _gymnasium,
-        _determinism,
-        _oracle,
-        _null,
-        _random,
-        _snapshot,
-        _hostile,
-        _verifier,
-        _attacks,
-        _wording,
-        _coverage,
-    )
+    "gymnasium": _gymnasium,
+    "determinism": _determinism,
+    "oracle": lambda subject: _whole(subject, "oracle"),
+    "null": lambda subject: _whole(subject, "null"),
+    "random": lambda subject: _whole(subject, "random"),
+    "snapshot": _snapshot,
+    "hostile": _hostile,
+    "verifier": lambda subject: _whole(subject, "verifier"),
+    "attacks": lambda subject: _whole(subject, "attacks"),
+    "wording": _wording,
+    "coverage": _coverage,
 }
 """All checks by name, in the order run."""

@@ -66,7 +66,9 @@ def test_workers_and_hash_seeds_change_nothing(made: Path, mini_folder: Path, wo
     file = made.with_name("again.jsonl")
     script = (
         "import sys\nfrom pathlib import Path\nfrom toolorchestra.toolscale.generate import generate\n"
-        "if __name__ == '__main__':\n    generate([sys.argv[1]], 200, Path(sys.argv[2]), workers=int(sys.argv[3]))\n"
+        "from toolorchestra.toolscale.workers.executors import make_executor\n"
+        "if __name__ == '__main__':\n    with make_executor('process', int(sys.argv[3])) as executor:\n"
+        "        generate([sys.argv[1]], 200, Path(sys.argv[2]), executor=executor)\n"
     )
     (made.parent / "run.py").write_text(script)  # workers that are spawned read the main module again
     command = [sys.executable, str(made.parent / "run.py"), str(mini_folder), str(file), str(workers)]

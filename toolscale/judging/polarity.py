@@ -86,12 +86,12 @@ def contradiction(answer: Statements, expected: ExpectedAnswer) -> list[str]:
         certain = plain and token.endswith("ed") and (not resumed or count > 1)
         if certain or found.count(token) - count < expected.positive[token]:
             return [f"the answer negates {token!r}, which holds"]
-    for token in expected.denied.intersection(found):
-        if all(_is_plain(answer, place) for place in _at(found, token)):
+    for token in dict.fromkeys(found):  # in the answer's order, so that the reason is the same in every process
+        if token in expected.denied and all(_is_plain(answer, place) for place in _at(found, token)):
             return [f"the answer states {token!r}, which does not hold"]
     for place, (before, token) in enumerate(itertools.pairwise(found), 1):
         if before == "can" and expected.barred:
-            verb = next((one for one in expected.barred if tuple(found[place : place + len(one)]) == one), None)
+            verb = next((one for one in sorted(expected.barred) if tuple(found[place : place + len(one)]) == one), None)
             if verb and _is_plain(answer, place):
                 return [f"the answer states 'can {' '.join(verb)}', which does not hold"]
         held = before == "a" and token in expected.absent | expected.denied and "already" not in answer.clause(place)

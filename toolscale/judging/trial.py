@@ -66,10 +66,12 @@ class AttackReport(msgspec.Struct):
             kept.append((task.id, text if len(text) <= 300 else text[:297] + "…", why))
 
 
-def try_attacks(domain: Domain, tasks: Sequence[Task], progress: Callable[[], object] | None = None) -> AttackReport:
+def try_attacks(
+    domain: Domain, tasks: Sequence[Task], progress: Callable[[], object] | None = None, part: range | None = None
+) -> AttackReport:
     """Judge all attacks on `tasks` and all rephrasings of their answers; `progress` is called after each task.
 
-    Wrong answers are tried with the reference calls made, and ("..., nothing done") with none.
+    With `part` only the tasks at these places are tried, as they are when all are. Wrong answers are tried with the reference calls made, and ("..., nothing done") with none.
     """
     report = AttackReport()
     rng = random.Random(f"attacks:{domain.name}")
@@ -78,16 +80,19 @@ def try_attacks(domain: Domain, tasks: Sequence[Task], progress: Callable[[], ob
     for task in everyone:
         of_intent[task.intent].append(task)
     detours = Detours(domain, session)
-    for task in tasks:
+    for place, task in enumerate(tasks):
         siblings = of_intent[task.intent]
         siblings = rng.sample(siblings, min(_NEIGHBOURS, len(siblings)))
+        strangers = rng.choices(everyone, k=_STRANGERS) if task.communicate else []
+        if part is not None and place not in part:
+            continue
         for kind, calls, answer in detours.of(task, siblings):
             report.tried[kind] += 1
             if domain.replay(task, calls, answer, session).solved and detours.differs(task, calls):
                 report.paid[kind] += 1
                 report.note(kind, task, answer, "judged right")
         if task.communicate:
-            _try_answers(report, _context(domain, task, session, siblings, rng.choices(everyone, k=_STRANGERS)))
+            _try_answers(report, _context(domain, task, session, siblings, strangers))
         if progress is not None:
             progress()
     session.close()
