@@ -23,6 +23,7 @@ from toolorchestra.algos import memory
 from toolorchestra.algos.evaluation import PolicyScores, Scores
 from toolorchestra.algos.model_card import write_cards
 from toolorchestra.algos.options import LearnerOptions, TrainOptions
+from toolorchestra.algos.precision import require_hardware
 from toolorchestra.algos.report import RunLog, set_aside
 from toolorchestra.algos.stats import Interval, paired_bootstrap
 from toolorchestra.toolscale.claim import Claim
@@ -168,6 +169,7 @@ class Trainer(ABC, Generic[C, S]):
     gain: Interval
 
     def __init__(self, config: C, phase: str, *, updates: int = 1) -> None:
+        require_hardware(config)
         self.config, self.phase, self.updates = config, phase, updates
         self.scores: dict[int, S] = {}
         self.milestones = config.milestones
