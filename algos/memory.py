@@ -22,7 +22,7 @@ CPU_BUDGET = GIB
 SHARE = 0.5
 """Share of the free memory that is the default budget; the rest is for what other code and fragmentation take."""
 MASK_BYTES = 24
-"""Bytes that the masks of padding take of one id: two of integers while one is made of the other, and of truth values."""
+"""Bytes that the masks of padding take of one id: while they grow."""
 CHUNK = 2**24
 """Maximum of logits computed at once: positions times vocabulary."""
 
@@ -154,13 +154,13 @@ class ModelShape:
     def read_bytes(self, size: int) -> int:
         """Return the bytes that reading one id takes: its keys and values, and what one layer computes with.
 
-        A layer that writes the next id takes less: it repeats keys and values for all query heads, twice `queries`.
+        A layer that writes the next id takes less: it repeats keys and values for all query heads.
         """
         computed = 4 * self.hidden + 4 * self.queries + 4 * self.keys + 3 * self.inner
         return self.cache_bytes(size) + size * computed + MASK_BYTES
 
     def draw_bytes(self) -> int:
-        """Return the bytes in which the next id of one row is drawn: logits, their logarithms, exponentials and sums."""
+        """Return the bytes in which the next id of a row is drawn: logits, their logarithms, exponentials and sums."""
         return 4 * 4 * self.vocabulary
 
     def layer_bytes(self, size: int) -> int:

@@ -129,7 +129,7 @@ def make_engine(config: TrainTeam, env: MultiAgentEnv, policies: Mapping[str, To
         {name: policy.renderer for name, policy in policies.items()},
         slots=config.slots,
         max_turn_ids=config.max_turn_ids or (64 if config.small else 1024),
-        max_ids=config.max_ids or (512 if config.small else 16_000),
+        max_ids=config.longest,
     )
 
 

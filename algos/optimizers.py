@@ -1,4 +1,4 @@
-"""The optimiser and the learning rate of learners that do not use TRL's trainers, by the same names as those that do."""
+"""The optimiser and the learning rate of learners that do not use TRL's trainers."""
 
 from __future__ import annotations
 

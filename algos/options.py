@@ -21,6 +21,8 @@ from toolorchestra.toolscale.errors import OptionError
 
 EVAL_TASKS = 32
 """Held-out tasks that models other than the built-in ones are evaluated on by default."""
+SFT_IDS = 8192
+"""Tokens of the longest demonstration that a dry run expects."""
 OptimizerName = Literal["adamw", "adamw_8bit", "paged_adamw_8bit", "adafactor", "rmsprop", "sgd"]
 """Optimisers, by the names of transformers."""
 Schedule = Literal["constant", "linear", "cosine", "inverse_sqrt"]
@@ -86,7 +88,7 @@ class LearnerOptions(ABC):
     """Keep only the inputs of each layer for the backward pass, and compute the rest again: about a third slower, and a
     bundle has room for many times as many tokens."""
     precision: Literal["fp32", "bf16"] = "fp32"
-    """What is computed with: 32 bits, or 16 (bfloat16). Trained weights and the optimiser are of 32 bits in any case."""
+    """What is computed with: 32 bits, or 16 (bfloat16). Trained weights and their optimiser are of 32 bits."""
     lora_rank: int = 0
     """Rank of the LoRA adapter of each policy, over a frozen model (that all policies share); 0: all weights learn."""
     lora_alpha: float | None = None
@@ -181,6 +183,11 @@ class LearnerOptions(ABC):
                 base_model(model).enable_input_require_grads()
 
     @property
+    def longest(self) -> int:
+        """Maximum of ids of a row."""
+        return SFT_IDS
+
+    @property
     def torch_threads(self) -> int | None:
         """The threads of torch, their default for built-in models resolved."""
         return self.threads or (1 if self.small else None)
@@ -194,10 +201,15 @@ class LearnerOptions(ABC):
 
 @dataclass
 class TrainOptions(LearnerOptions):
-    """Options of learners that train on rollouts, after a warm start, and evaluate on held-out tasks."""
+    """Options of learners that train on rollouts, after a warm start, and evaluate on held-out tasks.
+
+    Attributes:
+        default_ids: The default of `max_ids` of built-in models, and of others.
+    """
 
     builtin_rate = 3e-4
     model_rate = 1e-6
+    default_ids: ClassVar[tuple[int, int]] = (512, 16_000)
 
     start: Path | None = None
     """Folder of policies to start from (the ``start`` or ``final`` of another run) instead of making them."""
@@ -252,6 +264,11 @@ class TrainOptions(LearnerOptions):
         if not self.eval_samples:
             return set()
         return {0, self.total, *(range(0, self.total, self.eval_every) if self.eval_every else ())}
+
+    @property
+    def longest(self) -> int:
+        """Maximum of ids of a row, its default resolved."""
+        return self.max_ids or self.default_ids[0 if self.small else 1]
 
     @property
     def warm_started(self) -> bool:

@@ -101,6 +101,8 @@ class GroupOptions(ClippedOptions):
 class TrainGRPO(GroupOptions):
     """Train a policy with GRPO; without `model`, make, warm-start and train the built-in one."""
 
+    default_ids = (1024, 32_000)
+
     env: str = "ToolOrchestra-Restaurant-v0"
     """Gymnasium id of the environment, folder of a domain, or JSONL file of tasks."""
     model: str | None = None

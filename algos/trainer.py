@@ -25,6 +25,7 @@ from toolorchestra.algos.model_card import write_cards
 from toolorchestra.algos.options import LearnerOptions, TrainOptions
 from toolorchestra.algos.precision import require_hardware
 from toolorchestra.algos.report import RunLog, set_aside
+from toolorchestra.algos.requirements import require_memory
 from toolorchestra.algos.stats import Interval, paired_bootstrap
 from toolorchestra.toolscale.claim import Claim
 from toolorchestra.toolscale.errors import OptionError, ToolOrchestraError, exit_status
@@ -42,7 +43,11 @@ def run_script(options: type[Options], train: Callable[[Options], object]) -> No
     Wrong options end it with status 2 and a message, a folder that cannot be written with 4, an interruption with 130.
     """
     try:
-        train(tyro.cli(options))
+        config = tyro.cli(options)
+        if config.dry_run:
+            require_memory(config)
+        else:
+            train(config)
     except ToolOrchestraError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(exit_status(error))

@@ -118,8 +118,8 @@ class ModelSampler:
     def _right_padded(self, prompts: Sequence[Sequence[int]], more: int) -> tuple[dict[str, Any], Tensor, Tensor]:
         """Read all but the last id of each prompt, and return the inputs of the pass that reads it.
 
-        The cache has room for `more` ids. Nothing attends to padding after it, so this takes no mask of every id for every other; later passes leave the
-        padding out by a mask of one line per row.
+        The cache has room for `more` ids. Nothing attends to padding after it, so this takes no mask of every id for
+        every other; later passes leave the padding out by a mask of one line per row.
         """
         last = [len(prompt) - 1 for prompt in prompts]
         width = max(last)
