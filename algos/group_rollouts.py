@@ -21,6 +21,7 @@ from toolorchestra.algos.advantages import group_advantages, rollout_filters
 from toolorchestra.algos.evaluation import mean_parts, row_means
 from toolorchestra.algos.logits import hidden_states, logits_in_chunks
 from toolorchestra.algos.options_one_agent import Filter, GroupOptions
+from toolorchestra.algos.precision import autocast
 from toolorchestra.algos.rollout.engine import RolloutEngine, RolloutRequest, Row
 from toolorchestra.algos.rollout.sampling import ModelSampler
 from toolorchestra.algos.rollout.starts import Start
@@ -212,10 +213,11 @@ def divergence(model: Any, start: Any, rows: Sequence[Row], pad_id: int) -> floa
     for row in rows:
         sequence, predicting = [row.prompt_ids + row.completion_ids], slice(len(row.prompt_ids) - 1, -1)
         own = torch.tensor(row.mask, dtype=torch.bool)
-        ours, theirs = (hidden_states(one, sequence, pad_id)[0, predicting][own] for one in (model, start))
-        for p, q in zip(logits_in_chunks(model, ours), logits_in_chunks(start, theirs), strict=True):
-            q, p = q.log_softmax(-1), p.log_softmax(-1)  # (n, V)
-            total += float((p.exp() * (p - q)).sum())
+        with autocast(model):
+            ours, theirs = (hidden_states(one, sequence, pad_id)[0, predicting][own] for one in (model, start))
+            for p, q in zip(logits_in_chunks(model, ours), logits_in_chunks(start, theirs), strict=True):
+                q, p = q.log_softmax(-1), p.log_softmax(-1)  # (n, V)
+                total += float((p.exp() * (p - q)).sum())
         count += len(ours)
     return total / count
 

@@ -29,24 +29,34 @@ from typing import Any
 
 import numpy as np
 
-from toolorchestra.agents.builtin.model import TokenPolicy
+from toolorchestra.agents.builtin.adapters import AdapterReference
+from toolorchestra.agents.builtin.model import ADAPTER_CONFIG, TokenPolicy
 from toolorchestra.agents.builtin.renderer import Renderer
 from toolorchestra.agents.policies.reference import OraclePolicy, RandomPolicy
-from toolorchestra.algos import design_statistics, sft
+from toolorchestra.algos import design_statistics, memory, sft
 from toolorchestra.algos.evaluation import PolicyScores, evaluate, outcomes_of, reference, rewards_of
 from toolorchestra.algos.group_rollouts import Curriculum, GroupRollouts, advantages_as_rewards
 from toolorchestra.algos.model_card import card
 from toolorchestra.algos.options_one_agent import TrainGRPO, TrainSFT
+from toolorchestra.algos.precision import autocast, load_policy, save_policy, start_policy
 from toolorchestra.algos.rollout.engine import RolloutEngine, Row
 from toolorchestra.algos.rollout.starts import make_env, starts
 from toolorchestra.algos.stats import Interval, known_mean, paired_bootstrap
 from toolorchestra.algos.trainer import Report, Trainer, checkpoint_to_resume, run_script
+from toolorchestra.toolscale.errors import OptionError
 
 
 def warm_up(config: TrainGRPO, report: Report = lambda step, metrics: None) -> TokenPolicy:
     """Return the policy that GRPO starts from: the model as it is, or the built-in one, taught."""
-    if given := config.start or config.model:
-        return TokenPolicy.load(given)
+    if config.start and (config.start / ADAPTER_CONFIG).is_file() is not bool(config.lora_rank):
+        raise OptionError(
+            f"Expected {'an adapter' if config.lora_rank else 'a whole model'} in {config.start}, found the opposite: "
+            f"{'leave `lora_rank` at 0' if config.lora_rank else 'give `lora_rank`'}, or start from elsewhere."
+        )
+    if config.start:
+        return load_policy(config, config.start)
+    if config.model:
+        return start_policy(config, config.model)
     teaching = TrainSFT(
         env=config.env,
         env_options=config.env_options,
@@ -62,8 +72,17 @@ def warm_up(config: TrainGRPO, report: Report = lambda step, metrics: None) -> T
         seed=config.seed,
         threads=config.threads,
         save_every=0,
+        memory=config.memory,
+        micro_batch=config.micro_batch,
+        gradient_checkpointing=config.gradient_checkpointing,
+        precision=config.precision,
+        optimizer=config.optimizer,
     )
-    return sft.teach(teaching, report)
+    taught = sft.teach(teaching, report)
+    if not config.lora_rank:
+        return taught
+    taught.save(folder := teaching.output / "taught")
+    return start_policy(config, folder)
 
 
 def make_engine(config: TrainGRPO, renderer: Renderer) -> RolloutEngine:
@@ -77,7 +96,7 @@ def make_engine(config: TrainGRPO, renderer: Renderer) -> RolloutEngine:
         slots=config.slots,
         max_turns=config.max_turns or (12 if config.small else 50),
         max_turn_ids=config.max_turn_ids or (64 if config.small else 1024),
-        max_ids=config.max_ids or (1024 if config.small else 32_000),
+        max_ids=config.longest,
     )
 
 
@@ -96,7 +115,7 @@ def fit(
     from datasets import Dataset
     from trl import GRPOConfig
 
-    from toolorchestra.algos.trl_trainers import Bookkeeper, BundlingGRPOTrainer, run_trainer, settings
+    from toolorchestra.algos.trl_trainers import Bookkeeper, BundlingGRPOTrainer, run_trainer, settings, trained
 
     folder = config.output / "checkpoints"
     checkpoint = checkpoint_to_resume(config)
@@ -104,7 +123,11 @@ def fit(
         rollouts.curriculum.restore(json.loads((checkpoint / "curriculum.json").read_text(encoding="utf-8")))
     arguments = GRPOConfig(
         **settings(
-            folder, save_every=config.save_every * config.updates, keep=config.keep_checkpoints, seed=config.seed
+            folder,
+            config,
+            save_every=config.save_every * config.updates,
+            schedule="constant",
+            warmup=(config.warmup or 0) * config.updates,
         ),
         per_device_train_batch_size=config.groups * config.group_size // config.updates,
         steps_per_generation=config.updates,
@@ -112,7 +135,6 @@ def fit(
         num_generations=config.group_size,
         max_steps=config.steps * config.updates,
         learning_rate=config.rate,
-        lr_scheduler_type="constant",
         loss_type=config.aggregation,
         scale_rewards="none",
         beta=config.beta,
@@ -126,7 +148,7 @@ def fit(
         logging_steps=config.updates,
     )
     trainer = BundlingGRPOTrainer(
-        model=policy.model,
+        model=trained(policy.model),
         reward_funcs=advantages_as_rewards,
         args=arguments,
         train_dataset=Dataset.from_dict({"prompt": [str(n) for n in range(config.groups)]}),
@@ -136,6 +158,10 @@ def fit(
     )
     trainer.model_card = card(config, "grpo", "Checkpoints")
     trainer.gib, trainer.micro_batch = config.memory, config.micro_batch
+    if isinstance(rollouts.start, AdapterReference) and rollouts.start.key is None and config.beta:
+        policy.model.host.delete_adapter(
+            "ref"
+        )  # TRL's copy of an untrained adapter: it switches the adapter off instead
     run_trainer(trainer, policy.model, checkpoint)
 
 
@@ -152,17 +178,25 @@ class SingleAgentTrainer(Trainer[TrainGRPO, PolicyScores]):
 
     def warm_up(self, folder: Path, report: Report) -> None:
         """Make or load the policy, teach it, and write it to a folder."""
-        warm_up(self.config, report).save(folder)
+        save_policy(warm_up(self.config, report), folder)
 
     def load(self, folder: Path) -> None:
         """Load the policy, and prepare its environments and tasks; TRL's trainer loads the checkpoint."""
         config = self.config
-        self.policy = TokenPolicy.load(folder)
-        self.policy.model.to(self.device)
-        config.set_up(self.policy.model)
-        tracked = config.small if config.track_kl is None else config.track_kl
-        self.start_model = TokenPolicy.load(folder).model if tracked else None
+        self.policy = load_policy(config, folder)
+        model = self.policy.model
+        if not config.quantize:
+            model.to(self.device)
+        config.set_up(model)
+        tracked = (config.small or bool(config.lora_rank)) if config.track_kl is None else config.track_kl
+        self.start_model: Any = None
+        if config.lora_rank and (tracked or config.beta):
+            self.start_model = model.reference()
+        elif tracked:
+            self.start_model = TokenPolicy.load(folder).model
         self.engine = make_engine(config, self.policy.renderer)
+        with autocast(model):
+            self.engine.token_budget = memory.token_budget(model, config.memory)
         levels = starts(self.env, config.eval_split, config.difficulty)
         self.held_out = config.evaluated([start for level in levels.values() for start in level])
 
@@ -186,7 +220,7 @@ class SingleAgentTrainer(Trainer[TrainGRPO, PolicyScores]):
 
     def save(self, folder: Path) -> None:
         """Write the policy."""
-        self.policy.save(folder)
+        save_policy(self.policy, folder)
 
     def conclude(self) -> None:
         """Compare with the start, a random policy and the oracle; write ``heldout.json``, tables and figures."""

@@ -7,13 +7,14 @@ those of a whole batch never exist. Only positions that are asked for are comput
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from toolorchestra.agents.builtin.adapters import AdaptedModel
+from toolorchestra.agents.builtin.adapters import AdaptedModel, AdapterReference
 from toolorchestra.algos.memory import CHUNK
 
 
@@ -32,7 +33,8 @@ def hidden_states(model: Any, sequences: Sequence[Sequence[int]], pad_id: int) -
     device = next(model.parameters()).device
     rows = [torch.tensor(sequence, device=device, dtype=torch.long) for sequence in sequences]
     ids = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad_id)
-    states: Tensor = base_model(model).base_model(input_ids=ids, use_cache=False).last_hidden_state
+    with model.active() if isinstance(model, AdapterReference) else nullcontext():
+        states: Tensor = base_model(model).base_model(input_ids=ids, use_cache=False).last_hidden_state
     return states
 
 

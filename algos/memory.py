@@ -21,6 +21,8 @@ CPU_BUDGET = GIB
 """Maximum of the default budget without a GPU: more makes nothing faster there."""
 SHARE = 0.5
 """Share of the free memory that is the default budget; the rest is for what other code and fragmentation take."""
+MASK_BYTES = 24
+"""Bytes that the masks of padding take of one id: while they grow."""
 CHUNK = 2**24
 """Maximum of logits computed at once: positions times vocabulary."""
 
@@ -50,6 +52,21 @@ def budget(device: torch.device, gib: float | None = None) -> int:
         return round(gib * GIB)
     half = round(SHARE * free(device))
     return half if device.type == "cuda" else min(half, CPU_BUDGET)
+
+
+def token_budget(model: Any, gib: float | None = None) -> int:
+    """Return the tokens of all the episodes that are played at the same time, so that one forward pass can read them.
+
+    It depends on `gib` or on the device, not on what is free at the moment, so that a run can be repeated.
+    """
+    device = next(model.parameters()).device
+    if gib is not None:
+        room = gib * GIB
+    elif device.type == "cuda":
+        room = SHARE * torch.cuda.mem_get_info(device)[1]
+    else:
+        room = CPU_BUDGET
+    return int(room // ModelShape.of(model.config).read_bytes(number_size(model)))
 
 
 def peak(device: torch.device) -> int:
@@ -135,8 +152,16 @@ class ModelShape:
         return 2 * self.layers * self.keys * size
 
     def read_bytes(self, size: int) -> int:
-        """Return the bytes that reading one id takes: its keys and values, and what one layer computes with."""
-        return self.cache_bytes(size) + size * (4 * self.hidden + 4 * self.queries + 4 * self.keys + 3 * self.inner)
+        """Return the bytes that reading one id takes: its keys and values, and what one layer computes with.
+
+        A layer that writes the next id takes less: it repeats keys and values for all query heads.
+        """
+        computed = 4 * self.hidden + 4 * self.queries + 4 * self.keys + 3 * self.inner
+        return self.cache_bytes(size) + size * computed + MASK_BYTES
+
+    def draw_bytes(self) -> int:
+        """Return the bytes in which the next id of a row is drawn: logits, their logarithms, exponentials and sums."""
+        return 4 * 4 * self.vocabulary
 
     def layer_bytes(self, size: int) -> int:
         """Return the bytes that one layer keeps of one id for the backward pass."""
@@ -153,7 +178,7 @@ class ModelShape:
         return self.layers * self.layer_bytes(size) + gradients
 
 
-def padded_rows(available: int, per_id: int, *, masked: bool, more: int = 0) -> Callable[[int], int]:
+def padded_rows(available: int, per_id: int, *, masked: bool, more: int = 0, per_row: int = 0) -> Callable[[int], int]:
     """Return how many rows, padded to a length, fit into so many bytes: at least one.
 
     Args:
@@ -161,11 +186,12 @@ def padded_rows(available: int, per_id: int, *, masked: bool, more: int = 0) -> 
         per_id: Bytes of one id.
         masked: Whether padding needs a mask of every id for every other, as booleans and as numbers.
         more: Ids that are yet to be written to each row.
+        per_row: Bytes of one row, whatever its length.
     """
 
     def rows(length: int) -> int:
         width = length + more
-        return max(1, int(available // max(1, width * (per_id + 5 * length * masked))))
+        return max(1, int(available // max(1, width * (per_id + 5 * length * masked) + per_row)))
 
     return rows
 

@@ -11,19 +11,20 @@ import json
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from toolorchestra.agents.builtin.adapters import holds_adapters, load_adapters, make_adapters
+from toolorchestra.agents.builtin.adapters import holds_adapters, load_adapters
 from toolorchestra.agents.builtin.model import TokenPolicy
 from toolorchestra.agents.builtin.text_model import builtin_text_policy, unknown_pieces
 from toolorchestra.algos import sft
 from toolorchestra.algos.evaluation import Scores, evaluate_agents
 from toolorchestra.algos.model_card import write_cards
 from toolorchestra.algos.options_several_agents import TrainTeam
+from toolorchestra.algos.precision import load_options, new_adapters
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine
 from toolorchestra.algos.rollout.starts import Start
 from toolorchestra.algos.team_learner import TeamLearner
@@ -63,7 +64,7 @@ def warm_up(config: TrainTeam, env: MultiAgentEnv, report: Report) -> dict[str, 
     """Return the policies that training starts from: models as they are, or built-in ones, taught together."""
     names = config.policies(env)
     if config.start:
-        policies = load_policies(names, config.start)
+        policies = load_policies(names, config.start, **load_options(config))
         if holds_adapters(config.start, names) is not bool(config.lora_rank):
             raise OptionError(
                 f"Expected {'adapters' if config.lora_rank else 'whole models'} in {config.start}, found the opposite: "
@@ -75,10 +76,10 @@ def warm_up(config: TrainTeam, env: MultiAgentEnv, report: Report) -> dict[str, 
     else:
         models = {name: config.model_of(name) for name in names}
     if not config.lora_rank:
-        return {name: TokenPolicy.load(model) for name, model in models.items()}
+        return {name: TokenPolicy.load(model, **load_options(config)) for name, model in models.items()}
     if len(set(models.values())) > 1:
         raise OptionError(f"Adapters share one base, got several: {', '.join(models.values())}. Give one model.")
-    return {**make_adapters(names, models[names[0]], rank=config.lora_rank, seed=config.seed, carried=config.small)}
+    return {**new_adapters(config, names, models[names[0]])}
 
 
 def teach_team(config: TrainTeam, env: MultiAgentEnv, report: Report) -> Path:
@@ -92,20 +93,23 @@ def teach_team(config: TrainTeam, env: MultiAgentEnv, report: Report) -> Path:
         rows = staged_rows(
             config.make_env, starts, policy, rows=config.sft_steps * _SFT_BATCH, error=config.sft_error, rng=rng
         )
-        sft.fit(policy, rows, output=folder, batch=_SFT_BATCH, learning_rate=2e-3, seed=config.seed, report=report)
+        own = replace(config, schedule=None, warmup=None)  # those are of the rollouts
+        sft.fit(policy, rows, own, output=folder, batch=_SFT_BATCH, learning_rate=2e-3, report=report)
     policy.save(folder / "taught")
     return folder / "taught"
 
 
-def load_policies(names: Iterable[str], folder: Path, device: torch.device | str = "cpu") -> dict[str, TokenPolicy]:
-    """Return the policies that `save_policies` wrote."""
+def load_policies(
+    names: Iterable[str], folder: Path, device: torch.device | str = "cpu", **options: Any
+) -> dict[str, TokenPolicy]:
+    """Return the policies that `save_policies` wrote; see `TokenPolicy.load` for `options`."""
     names = list(names)
     if missing := [name for name in names if not (folder / name).is_dir()]:
         raise OptionError(f"{folder} holds no policy of the name {missing[0]!r}: give the `start` or `final` of a run.")
     if holds_adapters(folder, names):
-        policies: dict[str, TokenPolicy] = {**load_adapters(names, folder)}
+        policies: dict[str, TokenPolicy] = {**load_adapters(names, folder, **options)}
     else:
-        policies = {name: TokenPolicy.load(folder / name) for name in names}
+        policies = {name: TokenPolicy.load(folder / name, **options) for name in names}
     for policy in policies.values():
         policy.model.to(device)
     return policies
@@ -125,7 +129,7 @@ def make_engine(config: TrainTeam, env: MultiAgentEnv, policies: Mapping[str, To
         {name: policy.renderer for name, policy in policies.items()},
         slots=config.slots,
         max_turn_ids=config.max_turn_ids or (64 if config.small else 1024),
-        max_ids=config.max_ids or (512 if config.small else 16_000),
+        max_ids=config.longest,
     )
 
 
@@ -163,7 +167,8 @@ class MultiAgentTrainer(Trainer[TrainTeam, Scores]):
     def load(self, folder: Path) -> None:
         """Load the policies, the engine and the learner, from the checkpoint if there is one."""
         config = self.config
-        self.policies = load_policies(config.policies(self.env), self.checkpoint or folder, self.device)
+        names = config.policies(self.env)
+        self.policies = load_policies(names, self.checkpoint or folder, self.device, **load_options(config))
         for policy in self.policies.values():
             config.set_up(policy.model)
         self.engine = make_engine(config, self.env, self.policies)
@@ -222,7 +227,8 @@ class MultiAgentTrainer(Trainer[TrainTeam, Scores]):
         """Let the learner make its steps; evaluate and write checkpoints on the way."""
         report = self.reporter(self.phase)
         for step in range(self.done + 1, self.config.total + 1):
-            report(step, self.learner.learn(step))
+            rate = self.learner.set_rate(step)
+            report(step, {**self.learner.learn(step), "learning_rate": rate})
             self.judge(step)
             if self.config.save_every and step % self.config.save_every == 0:
                 self.save_checkpoint(step)

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from toolorchestra.algos.rollout.starts import Start, json_or_text
 from toolorchestra.envs.environment_names import resolve
@@ -21,6 +21,12 @@ from toolorchestra.toolscale.errors import OptionError
 
 EVAL_TASKS = 32
 """Held-out tasks that models other than the built-in ones are evaluated on by default."""
+SFT_IDS = 8192
+"""Tokens of the longest demonstration that a dry run expects."""
+OptimizerName = Literal["adamw", "adamw_8bit", "paged_adamw_8bit", "adafactor", "rmsprop", "sgd"]
+"""Optimisers, by the names of transformers."""
+Schedule = Literal["constant", "linear", "cosine", "inverse_sqrt"]
+"""Schedules of the learning rate, by the names of transformers."""
 OWN_LEARNERS = {"MSARL": "msarl", "TMATR": "tmatr"}
 """The learner of a protocol of several agents that has one of its own; `multi_grpo` trains any."""
 
@@ -66,7 +72,7 @@ class LearnerOptions(ABC):
     difficulty: tuple[int, ...] = (1, 2)
     """Levels of the tasks to train and evaluate on; empty for all."""
     learning_rate: float | None = None
-    """Constant learning rate; None: a default of the learner for built-in models, 1e-6 for others."""
+    """Peak learning rate; None: a default of the learner for built-in models, 1e-6 for others; tenfold for adapters."""
     threads: int | None = None
     """Threads of torch; None: one for built-in models, whose operations are too small to be shared, for others the
     number of cores, at most 4."""
@@ -83,6 +89,25 @@ class LearnerOptions(ABC):
     gradient_checkpointing: bool = False
     """Keep only the inputs of each layer for the backward pass, and compute the rest again: about a third slower, and a
     bundle has room for many times as many tokens."""
+    precision: Literal["fp32", "bf16"] = "fp32"
+    """What is computed with: 32 bits, or 16 (bfloat16). Trained weights and their optimiser are of 32 bits."""
+    lora_rank: int = 0
+    """Rank of the LoRA adapter of each policy, over a frozen model (that all policies share); 0: all weights learn."""
+    lora_alpha: float | None = None
+    """What an adapter has learnt is scaled by this, divided by its rank; None: twice the rank."""
+    lora_targets: tuple[str, ...] = ()
+    """Names of the linear layers with adapters, such as ``q_proj v_proj``; none: all but the last."""
+    quantize: Literal["4bit"] | None = None
+    """Load the frozen model under adapters in 4 bits (bitsandbytes, needs a GPU)."""
+    optimizer: OptimizerName = "adamw"
+    """Optimiser; those in 8 bits need bitsandbytes and a GPU."""
+    schedule: Schedule | None = None
+    """How the learning rate goes on after the warm-up; None: ``cosine`` for SFT, else ``constant``."""
+    warmup: int | None = None
+    """Steps (of SFT), or batches of rollouts, over which the learning rate rises from 0; None: for SFT a tenth of the
+    steps, at most 30, else 0."""
+    dry_run: bool = False
+    """Print what the configuration needs of memory beside what there is, and end; no weights are loaded."""
     resume: bool = False
     """Continue from the last checkpoint in `output`, exactly as if the run had not stopped."""
 
@@ -102,6 +127,17 @@ class LearnerOptions(ABC):
             raise OptionError(f"`memory` must be above 0, got {self.memory}.")
         if self.keep_checkpoints is not None:
             self.require_at_least(1, "keep_checkpoints")
+        self.require_at_least(0, "lora_rank")
+        if self.warmup is not None:
+            self.require_at_least(0, "warmup")
+        if not self.lora_rank and (self.lora_alpha is not None or self.lora_targets or self.quantize):
+            raise OptionError(
+                "`lora_alpha`, `lora_targets` and `quantize` are about adapters over a frozen model: give `lora_rank`."
+            )
+        if self.quantize and self.small:
+            raise OptionError(
+                "`quantize` loads the weights of a model in 4 bits, and built-in ones are made: give a model."
+            )
         if self.micro_batch is not None:
             self.require_at_least(1, "micro_batch")
         if self.learning_rate is not None and self.learning_rate < 0:
@@ -140,10 +176,20 @@ class LearnerOptions(ABC):
 
     def set_up(self, model: Any) -> None:
         """Prepare a model that has been loaded for training."""
+        from toolorchestra.algos.precision import mark
+
+        mark(model, self)
         if self.gradient_checkpointing:
             from toolorchestra.algos.logits import base_model
 
             base_model(model).gradient_checkpointing_enable({"use_reentrant": False})
+            if self.lora_rank:  # else nothing that goes into a checkpointed layer has a gradient
+                base_model(model).enable_input_require_grads()
+
+    @property
+    def longest(self) -> int:
+        """Maximum of ids of a row."""
+        return SFT_IDS
 
     @property
     def torch_threads(self) -> int | None:
@@ -153,16 +199,21 @@ class LearnerOptions(ABC):
     @property
     def rate(self) -> float:
         """The learning rate, its default resolved."""
-        default = self.builtin_rate if self.small else self.model_rate
+        default = (self.builtin_rate if self.small else self.model_rate) * (10 if self.lora_rank else 1)
         return default if self.learning_rate is None else self.learning_rate
 
 
 @dataclass
 class TrainOptions(LearnerOptions):
-    """Options of learners that train on rollouts, after a warm start, and evaluate on held-out tasks."""
+    """Options of learners that train on rollouts, after a warm start, and evaluate on held-out tasks.
+
+    Attributes:
+        default_ids: The default of `max_ids` of built-in models, and of others.
+    """
 
     builtin_rate = 3e-4
     model_rate = 1e-6
+    default_ids: ClassVar[tuple[int, int]] = (512, 16_000)
 
     start: Path | None = None
     """Folder of policies to start from (the ``start`` or ``final`` of another run) instead of making them."""
@@ -178,7 +229,7 @@ class TrainOptions(LearnerOptions):
     """Maximum number of tokens of an agent in an episode; None: 512 for built-in models, 16000 for others; with GRPO
     for one agent 1024 and 32000."""
     slots: int = 128
-    """Environments played at the same time."""
+    """Maximum of environments played at the same time; fewer, if `memory` has not room for as many long episodes."""
     eval_split: str = "test"
     """Held-out split."""
     eval_samples: int = 8
@@ -217,6 +268,11 @@ class TrainOptions(LearnerOptions):
         if not self.eval_samples:
             return set()
         return {0, self.total, *(range(0, self.total, self.eval_every) if self.eval_every else ())}
+
+    @property
+    def longest(self) -> int:
+        """Maximum of ids of a row, its default resolved."""
+        return self.max_ids or self.default_ids[0 if self.small else 1]
 
     @property
     def warm_started(self) -> bool:

@@ -52,7 +52,7 @@ class TrainSFT(DemonstrationOptions):
     batch: int = 16
     """Episodes a step."""
     learning_rate: float | None = None
-    """Peak learning rate (cosine); None: 2e-3 for the built-in model, 1e-5 for `model`."""
+    """Peak learning rate; None: 2e-3 for the built-in model, 1e-5 for `model`; tenfold for adapters."""
     save_every: int = 500
 
     def __post_init__(self) -> None:
@@ -62,6 +62,8 @@ class TrainSFT(DemonstrationOptions):
                 raise OptionError(f"`{name}` must lie in [0, 1], got {getattr(self, name)!r}.")
         self.require_at_least(0, "steps")
         self.require_at_least(1, "batch", "replays")
+        if self.lora_rank and self.small:
+            raise OptionError("A built-in model is made from scratch, and an adapter needs a model: give `model`.")
 
 
 @dataclass
@@ -99,6 +101,8 @@ class GroupOptions(ClippedOptions):
 class TrainGRPO(GroupOptions):
     """Train a policy with GRPO; without `model`, make, warm-start and train the built-in one."""
 
+    default_ids = (1024, 32_000)
+
     env: str = "ToolOrchestra-Restaurant-v0"
     """Gymnasium id of the environment, folder of a domain, or JSONL file of tasks."""
     model: str | None = None
@@ -130,8 +134,8 @@ class TrainGRPO(GroupOptions):
     max_turns: int | None = None
     """Maximum number of turns of an episode; None: 12 for the built-in model, 50 for `model`."""
     track_kl: bool | None = None
-    """Keep a copy of the starting policy and report the divergence from it (also with `beta` 0); None: for built-in
-    models, whose copy takes little memory."""
+    """Report the divergence from the starting policy (also with `beta` 0), which needs a copy of it unless it is under
+    adapters; None: for built-in models, whose copy takes little memory, and for adapters."""
     eval_samples: int = 4
 
     def __post_init__(self) -> None:

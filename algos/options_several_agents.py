@@ -32,13 +32,9 @@ class TrainTeam(TrainOptions):
 
     share: bool = False
     """One set of weights for all agents."""
-    lora_rank: int = 0
-    """Rank of a LoRA adapter for each policy, over one frozen model that all share; 0: a whole model each."""
     difficulty: tuple[int, ...] = (1,)
     kinds: tuple[str, ...] = ()
     """Kinds of these tasks (the `intent` of a task); empty for all."""
-    learning_rate: float | None = None
-    """Constant learning rate; None: the learner's own for built-in models, 1e-6 for others; tenfold for adapters."""
     questions: int = 8
     """Questions per batch of rollouts."""
     eval_samples: int = 8
@@ -46,17 +42,11 @@ class TrainTeam(TrainOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.require_at_least(0, "lora_rank")
         self.require_at_least(1, "questions")
 
     @abstractmethod
     def model_of(self, name: str) -> str:
         """Return the folder or hub name of a policy's model; not called for built-in models."""
-
-    @property
-    def rate(self) -> float:
-        """The learning rate, its default resolved."""
-        return super().rate * (10 if self.lora_rank and self.learning_rate is None else 1)
 
     def policy_of(self, agent: str) -> str:
         """Return the name of the policy of an agent."""

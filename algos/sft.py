@@ -25,7 +25,9 @@ from toolorchestra.agents.builtin.model import TokenPolicy, build_renderer, prep
 from toolorchestra.algos.augmentation import LabelledRow, sft_rows
 from toolorchestra.algos.demonstrations import Demonstration, demonstrate
 from toolorchestra.algos.model_card import card, write_cards
+from toolorchestra.algos.options import LearnerOptions
 from toolorchestra.algos.options_one_agent import TrainSFT
+from toolorchestra.algos.precision import require_hardware, save_policy, start_policy
 from toolorchestra.algos.rollout.starts import make_env
 from toolorchestra.algos.trainer import Report, checkpoint_to_resume, open_run, run_script
 from toolorchestra.toolscale.writing import whole_folder
@@ -50,7 +52,7 @@ def teach(config: TrainSFT, report: Report = lambda step, metrics: None) -> Toke
     rng = random.Random(config.seed)
     env = make_env(config.env, config.environment_options)
     good, noisy = demonstrate(env, config)
-    policy = TokenPolicy.load(config.model) if config.model else build_policy(env, good, noisy, seed=config.seed)
+    policy = start_policy(config, config.model) if config.model else build_policy(env, good, noisy, seed=config.seed)
     env.close()
     if not config.steps:
         return policy
@@ -65,17 +67,14 @@ def teach(config: TrainSFT, report: Report = lambda step, metrics: None) -> Toke
     fit(
         policy,
         rows,
+        config,
         output=checkpoints,
         batch=config.batch,
         learning_rate=config.rate,
-        seed=config.seed,
         report=report,
         save_every=config.save_every,
-        keep_checkpoints=config.keep_checkpoints,
         resume=checkpoint_to_resume(config),
         model_card=card(config, "sft", "Checkpoints"),
-        gib=config.memory,
-        micro_batch=config.micro_batch,
     )
     return policy
 
@@ -83,39 +82,39 @@ def teach(config: TrainSFT, report: Report = lambda step, metrics: None) -> Toke
 def fit(
     policy: TokenPolicy,
     rows: Sequence[LabelledRow],
+    config: LearnerOptions,
     *,
     output: Path,
     batch: int,
     learning_rate: float,
-    seed: int = 0,
     report: Report = lambda step, metrics: None,
     save_every: int = 0,
-    keep_checkpoints: int | None = None,
     resume: Path | None = None,
     model_card: str = "",
-    gib: float | None = None,
-    micro_batch: int | None = None,
 ) -> None:
     """Train a policy's model in place on rows of (ids, labels), once, in their order; every `batch` rows are a step.
 
-    The learning rate is the peak of a cosine schedule. Checkpoints are written to `output` every `save_every` steps
-    (0: never), with `model_card` beside them, of which the `keep_checkpoints` newest are kept (None: all); `resume` is
-    one to continue from. Rows are computed at once as far as they fit into `gib` GiB beside the weights, at most
-    `micro_batch`.
+    The learning rate is the peak of a cosine schedule, unless `config` says otherwise; memory, precision, optimiser and
+    seed are those of `config`. Checkpoints are written to `output` every `save_every` steps (0: never), with
+    `model_card` beside them; `resume` is one to continue from.
     """
     from datasets import Dataset
     from trl import SFTConfig
 
-    from toolorchestra.algos.trl_trainers import BundlingSFTTrainer, Reporter, run_trainer, settings
+    from toolorchestra.algos.trl_trainers import BundlingSFTTrainer, Reporter, run_trainer, settings, trained
 
     steps = len(rows) // batch
     arguments = SFTConfig(
-        **settings(output, save_every=save_every, keep=keep_checkpoints, seed=seed),
+        **settings(
+            output,
+            config,
+            save_every=save_every,
+            schedule="cosine",
+            warmup=min(30, steps // 10) if config.warmup is None else config.warmup,
+        ),
         per_device_train_batch_size=batch,
         max_steps=steps,
         learning_rate=learning_rate,
-        lr_scheduler_type="cosine",
-        warmup_steps=min(30, steps // 10),
         weight_decay=0.01,
         train_sampling_strategy="sequential",
         dataset_kwargs={"skip_prepare_dataset": True},
@@ -123,25 +122,26 @@ def fit(
         logging_steps=10,
     )
     trainer = BundlingSFTTrainer(
-        model=policy.model,
+        model=trained(policy.model),
         args=arguments,
         train_dataset=Dataset.from_list([{"input_ids": ids, "labels": labels} for ids, labels in rows]),
         processing_class=policy.tokenizer,
         callbacks=[Reporter(report)],
     )
     trainer.model_card = model_card
-    trainer.gib, trainer.micro_batch = gib, micro_batch
+    trainer.gib, trainer.micro_batch = config.memory, config.micro_batch
     run_trainer(trainer, policy.model, resume)
 
 
 def train(config: TrainSFT) -> None:
     """Teach a policy, save it into ``final``, and draw the curves."""
+    require_hardware(config)
     make_env(config.env, config.environment_options).close()  # wrong options are refused before a folder is made
     with open_run(config, "sft") as (log, _, done):
         with log.progress("sft", config.steps, done):
             policy = teach(config, lambda step, metrics: log.log("sft", step, **metrics))
         with whole_folder(config.output / "final") as draft:
-            policy.save(draft)
+            save_policy(policy, draft)
             write_cards(draft, config, "sft", "The result")
         log.curves(title=f"SFT on {config.env}")
         log.console.print(f"Policy: {config.output / 'final'}", highlight=False)

@@ -18,7 +18,9 @@ from toolorchestra.agents.builtin.model import TokenPolicy
 from toolorchestra.algos import memory
 from toolorchestra.algos.batching import bundles
 from toolorchestra.algos.losses import clipped_policy_loss
+from toolorchestra.algos.optimizers import make_optimizer, rate_factor
 from toolorchestra.algos.options_several_agents import TrainClipped, TrainTeam
+from toolorchestra.algos.precision import autocast
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine
 from toolorchestra.algos.rollout.starts import Start
 from toolorchestra.algos.rollout.trajectory import TrainRow, row_logps
@@ -28,13 +30,16 @@ R = TypeVar("R")
 
 
 class PolicyUpdater(ABC, Generic[C]):
-    """Trains one policy by AdamW on the rows of its agents (`step`); `optimizer` is its optimiser."""
+    """Trains one policy on the rows of its agents (`step`); `optimizer` is its optimiser."""
 
     def __init__(self, policy: TokenPolicy, config: C) -> None:
         self.policy, self.config = policy, config
-        self.optimizer = torch.optim.AdamW(
-            policy.model.parameters(), lr=config.rate, betas=(0.9, 0.95), weight_decay=0.0
-        )
+        self.optimizer = make_optimizer(policy.model.parameters(), config)
+
+    def set_rate(self, factor: float) -> None:
+        """Set the share of the learning rate that the next steps have."""
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.config.rate * factor
 
     @abstractmethod
     def step(self, agents: Sequence[Sequence[Any]]) -> dict[str, float]:
@@ -47,7 +52,8 @@ class PolicyUpdater(ABC, Generic[C]):
         """
         model, config = self.policy.model, self.config
         device = next(model.parameters()).device
-        shape, size = memory.ModelShape.of(model.config), memory.number_size(model)
+        with autocast(model):
+            shape, size = memory.ModelShape.of(model.config), memory.number_size(model)
         per_id = sequences * shape.train_bytes(size, checkpointing=config.gradient_checkpointing)
         fitting = memory.padded_rows(memory.budget(device, config.memory), per_id, masked=False)
         most = max(1, (config.micro_batch or len(rows) * sequences) // sequences)
@@ -89,6 +95,14 @@ class TeamLearner(ABC, Generic[C, U]):
     ) -> None:
         self.config, self.engine, self.policies, self.tasks = config, engine, policies, tasks
         self.updaters = {name: updater(policy, config) for name, policy in policies.items()}
+        self.factor = rate_factor(config, config.total)
+
+    def set_rate(self, step: int) -> float:
+        """Set the learning rate of a batch of rollouts, counted from 1, and return it."""
+        factor = self.factor(step - 1)
+        for updater in self.updaters.values():
+            updater.set_rate(factor)
+        return self.config.rate * factor
 
     @abstractmethod
     def learn(self, step: int) -> dict[str, float]:

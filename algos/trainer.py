@@ -24,7 +24,9 @@ from toolorchestra.algos import memory
 from toolorchestra.algos.evaluation import PolicyScores, Scores
 from toolorchestra.algos.model_card import write_cards
 from toolorchestra.algos.options import LearnerOptions, TrainOptions
+from toolorchestra.algos.precision import require_hardware
 from toolorchestra.algos.report import RunLog, set_aside
+from toolorchestra.algos.requirements import require_memory
 from toolorchestra.algos.stats import Interval, paired_bootstrap
 from toolorchestra.toolscale.claim import Claim
 from toolorchestra.toolscale.errors import OptionError, ToolOrchestraError, exit_status
@@ -42,7 +44,11 @@ def run_script(options: type[Options], train: Callable[[Options], object]) -> No
     Wrong options end it with status 2 and a message, a folder that cannot be written with 4, an interruption with 130.
     """
     try:
-        train(tyro.cli(options))
+        config = tyro.cli(options)
+        if config.dry_run:
+            require_memory(config)
+        else:
+            train(config)
     except ToolOrchestraError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(exit_status(error))
@@ -184,6 +190,7 @@ class Trainer(ABC, Generic[C, S]):
     gain: Interval
 
     def __init__(self, config: C, phase: str, *, updates: int = 1) -> None:
+        require_hardware(config)
         self.config, self.phase, self.updates = config, phase, updates
         self.scores: dict[int, S] = {}
         self.milestones = config.milestones

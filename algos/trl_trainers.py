@@ -16,9 +16,13 @@ from torch import Tensor
 from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOTrainer, SFTTrainer
 
+from toolorchestra.agents.builtin.adapters import AdaptedModel
+from toolorchestra.agents.builtin.model import ADAPTER_CONFIG
 from toolorchestra.algos import memory
 from toolorchestra.algos.batching import bundles
-from toolorchestra.algos.logits import hidden_states, in_chunks
+from toolorchestra.algos.logits import base_model, hidden_states, in_chunks
+from toolorchestra.algos.optimizers import scheduler_name
+from toolorchestra.algos.options import LearnerOptions, Schedule
 from toolorchestra.algos.trainer import Report, remove_checkpoints
 from toolorchestra.toolscale.writing import whole_folder
 
@@ -26,29 +30,49 @@ if TYPE_CHECKING:
     from toolorchestra.algos.group_rollouts import GroupRollouts
 
 
-def settings(output: Path, *, save_every: int, keep: int | None, seed: int) -> dict[str, Any]:
-    """Return the arguments that all of TRL's trainers are given here."""
+def settings(
+    output: Path, config: LearnerOptions, *, save_every: int, schedule: Schedule, warmup: int
+) -> dict[str, Any]:
+    """Return the arguments that all of TRL's trainers are given here.
+
+    Args:
+        output: Folder of the checkpoints.
+        config: The learner's options.
+        save_every: Optimiser steps between checkpoints; 0: none.
+        schedule: Of the learning rate, unless the options say another.
+        warmup: Optimiser steps of its warm-up.
+    """
+    schedule = config.schedule or schedule
     return {
+        **({} if config.optimizer == "adamw" else {"optim": config.optimizer}),
+        "lr_scheduler_type": scheduler_name(schedule, warmup),
+        "warmup_steps": warmup,
         "output_dir": str(output),
         "adam_beta2": 0.95,
         "max_grad_norm": 1.0,
         "gradient_checkpointing": False,
-        "bf16": False,
+        "bf16": config.precision == "bf16",
         "use_cpu": not torch.cuda.is_available(),
         "report_to": [],
         "disable_tqdm": True,
         "save_strategy": "steps" if save_every else "no",
         "save_steps": save_every or 500,
-        "save_total_limit": keep,
-        "seed": seed,
+        "save_total_limit": config.keep_checkpoints,
+        "seed": config.seed,
     }
+
+
+def trained(model: Any) -> Any:
+    """Return the model that TRL's trainers know: of an adapter, the PEFT model."""
+    return model.host if isinstance(model, AdaptedModel) else model
 
 
 def run_trainer(trainer: Any, model: Any, checkpoint: Path | None) -> None:
     """Train the model of a trainer without printing, from a checkpoint if there is one."""
     trainer.remove_callback(PrinterCallback)
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-    model.__dict__.pop("forward", None)  # the trainer's fused head; another trainer would wrap it once more
+    for one in (model, trained(model), base_model(model)):
+        one.__dict__.pop("forward", None)  # the trainer's fused head; another trainer would wrap it once more
 
 
 class _WholeCheckpoints:
@@ -66,6 +90,15 @@ class _WholeCheckpoints:
     def _get_output_dir(self, trial: Any) -> str:
         """Return the folder in which the folder of a checkpoint is written."""
         return str(self._draft or super()._get_output_dir(trial))  # type: ignore[misc]  # transformers'
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+        """Load a checkpoint; beside copies of an adapter transformers would leave out the adapter itself."""
+        super()._load_from_checkpoint(resume_from_checkpoint, model)  # type: ignore[misc]
+        host = self.model if model is None else model  # type: ignore[attr-defined]
+        if (Path(resume_from_checkpoint) / ADAPTER_CONFIG).is_file():
+            from peft import load_peft_weights, set_peft_model_state_dict
+
+            set_peft_model_state_dict(host, load_peft_weights(resume_from_checkpoint, device="cpu"), "default")
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         """Write a checkpoint aside, add what callbacks have for it, and put it in its place."""

@@ -45,5 +45,10 @@ class TrainCommand:
             raise OptionError(
                 f"Training needs {error.name}, which is not installed: {install_line('train')}."
             ) from None
+        if config.dry_run:
+            from toolorchestra.algos.requirements import require_memory
+
+            require_memory(config)
+            return 0
         learner.train(config)
         return 0

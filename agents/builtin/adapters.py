@@ -9,7 +9,8 @@ active, since it repeats the forward pass. Not covered: several threads.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,13 +18,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from toolorchestra.agents.builtin.model import TokenPolicy
+from toolorchestra.agents.builtin.model import ADAPTER_BASE, ADAPTER_CONFIG, TokenPolicy, adapter_base
 from toolorchestra.agents.hub import split_revision
 from toolorchestra.toolscale.errors import OptionError, install_line
 
-BASE = "base_model"
-"""Folder, beside those of the adapters, of a base that is stored nowhere else."""
-_CONFIG, _WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+BASE = ADAPTER_BASE
+_WEIGHTS = "adapter_model.safetensors"
 
 
 class AdaptedModel(nn.Module):
@@ -75,6 +75,16 @@ class AdaptedModel(nn.Module):
         twin.adapter.requires_grad_(False)
         return twin
 
+    def reference(self) -> AdapterReference:
+        """Return what the policy is now, frozen: the base alone while the adapter is untrained, else with a copy."""
+        with torch.no_grad():
+            untrained = not any(
+                bool(part.count_nonzero())
+                for name, part in self.host.named_parameters()
+                if f"lora_B.{self.key}" in name
+            )
+        return AdapterReference(self.host, None if untrained else self.frozen_copy().key)
+
     def train(self, mode: bool = True) -> AdaptedModel:
         """Set the mode of training or evaluation, of the base too."""
         self.host.train(mode)
@@ -85,6 +95,45 @@ class AdaptedModel(nn.Module):
         """Move the base too."""
         self.host._apply(fn, recurse)
         return self
+
+
+class AdapterReference(nn.Module):
+    """A policy as it was, over the base that it learns on, so that no second copy of it is needed (`active`).
+
+    Args:
+        host: The model with all adapters.
+        key: The adapter that the policy had; None: none, the base alone.
+    """
+
+    def __init__(self, host: Any, key: str | None) -> None:
+        super().__init__()
+        self.host, self.key = host, key
+
+    @property
+    def config(self) -> Any:
+        """The configuration of the base model."""
+        return self.host.config
+
+    def get_base_model(self) -> Any:
+        """Return the base model."""
+        return self.host.get_base_model()
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """Let the base compute as it did when this was made, and afterwards as before."""
+        if self.key is None:
+            with self.host.disable_adapter():
+                yield
+            return
+        now = self.host.active_adapter
+        learning = [(parameter, parameter.requires_grad) for parameter in self.host.parameters()]
+        self.host.set_adapter(self.key)
+        try:
+            yield
+        finally:
+            self.host.set_adapter(now)
+            for parameter, learns in learning:
+                parameter.requires_grad_(learns)
 
 
 @dataclass(frozen=True)
@@ -99,13 +148,13 @@ class AdapterPolicy(TokenPolicy):
     source: str
     carried: bool
 
-    def save(self, folder: Path) -> None:
-        """Write the adapter into a folder, and a carried base beside it."""
+    def save(self, folder: Path, base: Path | None = None) -> None:
+        """Write the adapter into a folder, and a carried base to `base`, by default beside it."""
         from peft import get_peft_model_state_dict
         from safetensors.torch import save_file
 
         folder.mkdir(parents=True, exist_ok=True)
-        base = folder.parent / BASE
+        base = base or folder.parent / BASE
         if self.carried and not base.is_dir():
             shutil.copytree(self.source, base)
         host, key = self.model.host, self.model.key
@@ -118,19 +167,45 @@ class AdapterPolicy(TokenPolicy):
 
 
 def make_adapters(
-    names: Iterable[str], source: str | Path, *, rank: int, seed: int = 0, carried: bool = False
+    names: Iterable[str],
+    source: str | Path,
+    *,
+    rank: int,
+    alpha: float | None = None,
+    targets: Sequence[str] = (),
+    seed: int = 0,
+    carried: bool = False,
+    **options: Any,
 ) -> dict[str, AdapterPolicy]:
     """Return policies of these names, each an untrained adapter over one base: all play as the base does.
 
-    Every linear layer but the last has adapters of this `rank`. See `AdapterPolicy` for `source` and `carried`.
+    Args:
+        names: Of the policies.
+        source: See `AdapterPolicy`; `carried` likewise.
+        rank: Of the adapters.
+        alpha: What is learnt is scaled by `alpha` / `rank`; None: twice the rank.
+        targets: Names of the linear layers with adapters; none: all but the last.
+        seed: Of the adapters' weights.
+        carried: See `AdapterPolicy`.
+        options: How the base is loaded; see `TokenPolicy.load`. Adapters are of 32 bits in any case.
     """
     peft = _peft()
     names = list(names)
-    config = peft.LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM")
-    base = TokenPolicy.load(source)
+    config = peft.LoraConfig(
+        r=rank,
+        lora_alpha=2 * rank if alpha is None else alpha,
+        target_modules=list(targets) or "all-linear",
+        task_type="CAUSAL_LM",
+    )
+    base = TokenPolicy.load(source, **options)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        host = peft.get_peft_model(base.model, config, adapter_name=_key(0))
+        try:
+            host = peft.get_peft_model(base.model, config, adapter_name=_key(0))
+        except ValueError as error:
+            raise OptionError(
+                f"Adapters of {', '.join(targets) or 'all linear layers'} cannot be made: {error}"
+            ) from error
         for number in range(1, len(names)):
             host.add_adapter(_key(number), config)
     return _team(names, base, host, str(source), carried)
@@ -138,32 +213,29 @@ def make_adapters(
 
 def holds_adapters(folder: Path, names: Iterable[str]) -> bool:
     """Return whether a folder holds adapters of these names, and not whole models."""
-    return all((folder / name / _CONFIG).is_file() for name in names)
+    return all((folder / name / ADAPTER_CONFIG).is_file() for name in names)
 
 
-def load_adapters(names: Iterable[str], folder: Path) -> dict[str, AdapterPolicy]:
-    """Return the policies whose adapters `AdapterPolicy.save` wrote; `OptionError` if they are not of one base."""
+def load_adapters(names: Iterable[str], folder: Path, **options: Any) -> dict[str, AdapterPolicy]:
+    """Return the policies whose adapters `AdapterPolicy.save` wrote; `OptionError` if they are not of one base.
+
+    See `TokenPolicy.load` for `options`.
+    """
     peft = _peft()
     names = list(names)
-    carried = (folder / BASE).is_dir()
-    configs = {name: peft.LoraConfig.from_pretrained(str(folder / name)) for name in names}
-    sources = {folder / BASE if carried else _source(config) for config in configs.values()}
+    sources = {adapter_base(folder / name) for name in names}
     if len(sources) > 1:
         raise OptionError(
             f"The adapters in {folder} are not of one base, but of {', '.join(sorted(map(str, sources)))}."
         )
-    (source,) = map(str, sources)
-    base = TokenPolicy.load(source)
+    (source,) = sources
+    carried = Path(source).name == BASE
+    base = TokenPolicy.load(source, **options)
     first, *others = names
     host = peft.PeftModel.from_pretrained(base.model, str(folder / first), adapter_name=_key(0), is_trainable=True)
     for number, name in enumerate(others, 1):
         host.load_adapter(str(folder / name), adapter_name=_key(number), is_trainable=True)
     return _team(names, base, host, source, carried)
-
-
-def _source(config: Any) -> str:
-    """Return what `AdapterPolicy.save` wrote about the base: a folder, or a hub name with its revision."""
-    return f"{config.base_model_name_or_path}@{config.revision}" if config.revision else config.base_model_name_or_path
 
 
 def _team(names: Iterable[str], base: TokenPolicy, host: Any, source: str, carried: bool) -> dict[str, AdapterPolicy]:
@@ -176,7 +248,7 @@ def _team(names: Iterable[str], base: TokenPolicy, host: Any, source: str, carri
 
 def _key(number: int) -> str:
     """Return the name of an adapter in its host, where a policy's name might be illegal."""
-    return f"adapter{number}"
+    return f"adapter{number}" if number else "default"  # the first by the name that TRL's trainers look for
 
 
 def _peft() -> Any:

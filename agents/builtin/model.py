@@ -13,7 +13,7 @@ import json
 import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,10 @@ if TYPE_CHECKING:  # transformers takes seconds to import, and a learner's --hel
 
 BuiltinRenderer = CompactRenderer | DesignRenderer
 """The renderers of the built-in model."""
+ADAPTER_CONFIG = "adapter_config.json"
+"""What says that a folder holds an adapter (PEFT's name)."""
+ADAPTER_BASE = "base_model"
+"""Folder of a base that is stored nowhere else, in that of its adapter or beside those of several."""
 LAYERS = ("conv", "full_attention")
 _OFTEN = 5  # times that a number must stand in texts to be a token of its own
 
@@ -51,15 +55,21 @@ class TokenPolicy:
         return cls(build_model(len(renderer.tokens), seed=seed), build_tokenizer(renderer), renderer)
 
     @classmethod
-    def load(cls, path: str | Path) -> TokenPolicy:
+    def load(cls, path: str | Path, **options: Any) -> TokenPolicy:
         """Return a model from a folder or from the hub (``NAME`` or ``NAME@REVISION``).
 
-        One that `save` wrote comes with its own renderer.
+        One that `save` wrote comes with its own renderer. The folder of an adapter is loaded with its base. `options`
+        go to transformers; weights are of 32 bits unless they say otherwise.
 
         Raises:
             OptionError: There is no such model, or it cannot be loaded.
         """
-        model = load_pretrained("AutoModelForCausalLM", path, dtype=torch.float32)
+        if (Path(path) / ADAPTER_CONFIG).is_file():
+            from peft import PeftModel
+
+            base = cls.load(adapter_base(Path(path)), **options)
+            return replace(base, model=PeftModel.from_pretrained(base.model, str(path)).eval())
+        model = load_pretrained("AutoModelForCausalLM", path, **{"dtype": torch.float32, **options})
         tokenizer = load_pretrained("AutoTokenizer", path)
         kept = Path(split_revision(path)[0]) / "renderer.json"
         return cls(model, tokenizer, load_renderer(kept.parent) if kept.exists() else chat_renderer(tokenizer))
@@ -70,6 +80,16 @@ class TokenPolicy:
         self.tokenizer.save_pretrained(folder)
         if isinstance(self.renderer, BuiltinRenderer):
             self.renderer.save(folder)
+
+
+def adapter_base(folder: Path) -> str:
+    """Return the base of an adapter: a folder beside it or in it, if it is saved there, else what its file names."""
+    for place in (folder / ADAPTER_BASE, folder.parent / ADAPTER_BASE):
+        if place.is_dir():
+            return str(place)
+    config = json.loads((folder / ADAPTER_CONFIG).read_text(encoding="utf-8"))
+    name, revision = config["base_model_name_or_path"], config.get("revision")
+    return f"{name}@{revision}" if revision else str(name)
 
 
 def load_renderer(folder: Path) -> BuiltinRenderer:

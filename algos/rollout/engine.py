@@ -9,9 +9,8 @@ how a policy learns from rows (`toolorchestra.algos.group_rollouts`, `toolorches
 
 from __future__ import annotations
 
-import itertools
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -125,6 +124,7 @@ class RolloutEngine:
         max_ids: Maximum of ids of an episode.
         retries: How often an episode with one of `INVALID_OUTCOMES` is played again.
         agent: Name given to the rows.
+        token_budget: Maximum of ids of all episodes played at the same time, unless it is one; None: no such maximum.
     """
 
     def __init__(
@@ -138,9 +138,11 @@ class RolloutEngine:
         max_ids: int = 32_000,
         retries: int = 2,
         agent: str = "orchestrator",
+        token_budget: int | None = None,
     ) -> None:
         self.make_env, self.renderer, self.slots, self.agent = make_env, renderer, slots, agent
         self.max_turns, self.max_turn_ids, self.max_ids, self.retries = max_turns, max_turn_ids, max_ids, retries
+        self.token_budget = token_budget
         self._free: list[gym.Env[Any, Any]] = []
         self._tokens, self._seconds = 0, 0.0
 
@@ -156,8 +158,8 @@ class RolloutEngine:
         rows: dict[int, Row] = {}
         playing: dict[int, _Slot] = {}
         while True:
-            free = self.slots - len(playing)
-            playing |= {number: self._start(request) for number, request in itertools.islice(waiting, free)}
+            while self._has_room(playing.values()) and (request := next(waiting, None)):
+                playing[request[0]] = self._start(request[1])
             if not playing:
                 break
             self._turn(sampler, list(playing.values()))
@@ -171,6 +173,13 @@ class RolloutEngine:
             progress(len(rows))
         self._seconds += time.perf_counter() - begun
         return [rows[number] for number in sorted(rows)]
+
+    def _has_room(self, playing: Collection[_Slot]) -> bool:
+        """Return whether another episode may start, as long as the longest that is being played."""
+        if not playing or self.token_budget is None:
+            return len(playing) < self.slots
+        longest = max(len(slot.trajectory.ids) for slot in playing) + self.max_turn_ids
+        return len(playing) < min(self.slots, self.token_budget // longest)
 
     def speed(self) -> float:
         """Return ids read and written per second of play since the last call."""

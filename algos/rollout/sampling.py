@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from toolorchestra.agents.builtin.renderer import Renderer
 from toolorchestra.algos import memory
 from toolorchestra.algos.batching import bundles
+from toolorchestra.algos.precision import autocast
 
 _MIN_ROWS = 16  # of a bundle that is sampled: each bundle has its own forward pass for every id
 
@@ -52,6 +53,10 @@ class ModelSampler:
     @torch.no_grad()
     def __call__(self, prompts: Sequence[Sequence[int]], limits: Sequence[int]) -> list[Sample]:
         """Continue each prompt until a stop id or its limit; a row's draws do not depend on its bundle."""
+        with autocast(self.model):
+            return self._sample(prompts, limits)
+
+    def _sample(self, prompts: Sequence[Sequence[int]], limits: Sequence[int]) -> list[Sample]:
         training = self.model.training
         self.model.eval()
         samples: dict[int, Sample] = {}
@@ -61,6 +66,7 @@ class ModelSampler:
             self.shape.read_bytes(memory.number_size(self.model)),
             masked=not self.shape.causal,
             more=max(limits, default=0),
+            per_row=self.shape.draw_bytes(),
         )
         for rows in bundles(list(map(len, prompts)), _MIN_ROWS, fitting):
 
@@ -78,7 +84,10 @@ class ModelSampler:
         self, prompts: Sequence[Sequence[int]], limits: Sequence[int], uniform: Callable[[int], Tensor]
     ) -> list[Sample]:
         limit = torch.tensor(limits, device=self.device)
-        inputs, attention, positions = self._right_padded(prompts) if self.shape.causal else self._left_padded(prompts)
+        if self.shape.causal:
+            inputs, attention, positions = self._right_padded(prompts, max(limits))
+        else:
+            inputs, attention, positions = self._left_padded(prompts)
         drawn_ids: list[Tensor] = []
         drawn_logprobs: list[Tensor] = []
         alive = limit > 0
@@ -106,11 +115,11 @@ class ModelSampler:
             attention[row, width - len(prompt) :] = 1
         return {"input_ids": ids, "logits_to_keep": 1}, attention, (attention.cumsum(1) - 1).clamp(min=0)
 
-    def _right_padded(self, prompts: Sequence[Sequence[int]]) -> tuple[dict[str, Any], Tensor, Tensor]:
+    def _right_padded(self, prompts: Sequence[Sequence[int]], more: int) -> tuple[dict[str, Any], Tensor, Tensor]:
         """Read all but the last id of each prompt, and return the inputs of the pass that reads it.
 
-        Nothing attends to padding after it, so this takes no mask of every id for every other; later passes leave the
-        padding out by a mask of one line per row.
+        The cache has room for `more` ids. Nothing attends to padding after it, so this takes no mask of every id for
+        every other; later passes leave the padding out by a mask of one line per row.
         """
         last = [len(prompt) - 1 for prompt in prompts]
         width = max(last)
@@ -120,7 +129,11 @@ class ModelSampler:
             ids[row, : last[row]] = torch.tensor(prompt[:-1], device=self.device)
             attention[row, : last[row]] = 1
         attention[:, -1] = 1
-        cache = self.model(input_ids=ids, use_cache=True, logits_to_keep=1).past_key_values if width else None
+        from toolorchestra.algos.rollout.reserved_cache import reserved_cache  # transformers takes seconds to import
+
+        cache = reserved_cache(self.shape.layers, width + more)
+        if width:
+            self.model(input_ids=ids, past_key_values=cache, use_cache=True, logits_to_keep=1)
         token = torch.tensor([prompt[-1:] for prompt in prompts], device=self.device)
         return (
             {"input_ids": token, "past_key_values": cache},

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from toolorchestra.algos.batching import bundles
 from toolorchestra.algos.logits import hidden_states, in_chunks
 from toolorchestra.algos.losses import token_logps
+from toolorchestra.algos.precision import autocast
 from toolorchestra.algos.rollout.sampling import Sample
 
 
@@ -106,7 +107,9 @@ def row_logps(
     device = next(model.parameters()).device
     found = [torch.empty(0)] * len(rows)
     for bundle in map(sorted, bundles([row.length for row in rows])):
-        for n, logps in zip(bundle, _bundle_logps(model, [rows[n] for n in bundle], pad_id, temperature), strict=True):
+        with autocast(model):
+            several = _bundle_logps(model, [rows[n] for n in bundle], pad_id, temperature)
+        for n, logps in zip(bundle, several, strict=True):
             found[n] = logps
     old, mask = (pad(values, device, torch.float) for values in ([r.logprobs for r in rows], [r.mask for r in rows]))
     return nn.utils.rnn.pad_sequence(found, batch_first=True), old, mask

@@ -37,6 +37,7 @@ def test_the_loss_is_trls_on_the_same_rows(
     sft.fit(
         policy,
         rows * 10,
+        small(tmp_path),
         output=tmp_path,
         batch=4,
         learning_rate=0.0,
@@ -52,8 +53,9 @@ def test_any_number_of_rows_at_once_gives_the_same_weights(
     weights = []
     for micro_batch, checkpointing in ((None, False), (1, False), (2, True)):
         policy = TokenPolicy.built_in(renderer, seed=0)
-        small(tmp_path, gradient_checkpointing=checkpointing).set_up(policy.model)
-        sft.fit(policy, rows, output=tmp_path, batch=6, learning_rate=1e-3, micro_batch=micro_batch)
+        config = small(tmp_path, gradient_checkpointing=checkpointing, micro_batch=micro_batch)
+        config.set_up(policy.model)
+        sft.fit(policy, rows, config, output=tmp_path, batch=6, learning_rate=1e-3)
         weights.append([parameter.detach() for parameter in policy.model.parameters()])
     for found in weights[1:]:
         assert max(float((a - b).abs().max()) for a, b in zip(found, weights[0], strict=True)) < 1e-4
