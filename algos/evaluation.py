@@ -19,7 +19,7 @@ from toolorchestra.algos import design_statistics
 from toolorchestra.algos.batching import chunks
 from toolorchestra.algos.rollout.engine import INVALID_OUTCOMES, RolloutEngine, RolloutRequest, Row
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot
-from toolorchestra.algos.rollout.sampling import ModelSampler, Sampler
+from toolorchestra.algos.rollout.sampling import AnySampler, ModelSampler
 from toolorchestra.algos.rollout.starts import Start
 from toolorchestra.algos.stats import known_mean
 from toolorchestra.envs.unjudged import require_judged, unjudged_reason
@@ -51,7 +51,11 @@ def evaluate(
     """
     sampler = ModelSampler(policy.model, policy.renderer, temperature=0.0 if greedy else 1.0, gib=gib)
     rng = random.Random(samples)
-    requests = [RolloutRequest(n, start.another(rng)) for n, start in enumerate(plays) for _ in range(samples)]
+    requests = [
+        RolloutRequest(n, start.another(rng), rng.getrandbits(48))
+        for n, start in enumerate(plays)
+        for _ in range(samples)
+    ]
     rows = engine.play(sampler, requests, progress)
     if record is not None:
         write_jsonl(record, [row.episode for row in rows if row.episode is not None])
@@ -226,7 +230,7 @@ def _majority(slots: Sequence[Slot]) -> float:
 
 def make_samplers(
     policies: Mapping[str, TokenPolicy], temperature: float, rng: random.Random, gib: float | None = None
-) -> dict[str, Sampler]:
+) -> dict[str, AnySampler]:
     """Return a sampler for each policy; see `ModelSampler` for `gib`."""
     return {
         name: ModelSampler(policy.model, policy.renderer, temperature=temperature, seed=rng.getrandbits(48), gib=gib)

@@ -78,7 +78,16 @@ def main(benchmark: Benchmark) -> None:
             run = folder / f"mixed-{name.replace(' ', '-')}-{seed}"
             file = write_mixed(folder / f"{name.replace(' ', '_')}.jsonl", name)
             env = ("--env", "MASOrchestra-High-Custom-v0", "--env-options", "tasks", str(file))
-            more = ("--steps", str(STEPS * times), "--slots", str(SLOTS), "--eval-samples", "1", "--seed", str(seed))
+            more = (
+                "--steps",
+                str(STEPS * times),
+                "--in-flight",
+                str(SLOTS),
+                "--eval-samples",
+                "1",
+                "--seed",
+                str(seed),
+            )
             spent = train(run, *env, *more, *start)
             if not start:
                 start = ("--start", str(run / "start"))
@@ -117,7 +126,7 @@ def held_out(folder: Path, file: Path, samples: int = 2) -> HeldOut:
     from toolorchestra.algos.rollout.starts import make_env, starts
 
     prepare_torch(1)
-    config = TrainGRPO(env="MASOrchestra-High-Custom-v0", env_options={"tasks": str(file)}, slots=SLOTS)
+    config = TrainGRPO(env="MASOrchestra-High-Custom-v0", env_options={"tasks": str(file)}, in_flight=SLOTS)
     policy = TokenPolicy.load(folder)
     env = make_env(config.env, config.env_options)
     plays = [play for level in starts(env, "test", config.difficulty).values() for play in level]
