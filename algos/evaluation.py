@@ -51,11 +51,7 @@ def evaluate(
     """
     sampler = ModelSampler(policy.model, policy.renderer, temperature=0.0 if greedy else 1.0, gib=gib)
     rng = random.Random(samples)
-    requests = [
-        RolloutRequest(n, start.another(rng), rng.getrandbits(48))
-        for n, start in enumerate(plays)
-        for _ in range(samples)
-    ]
+    requests = [RolloutRequest(n, start.another(rng)) for n, start in enumerate(plays) for _ in range(samples)]
     rows = engine.play(sampler, requests, progress)
     if record is not None:
         write_jsonl(record, [row.episode for row in rows if row.episode is not None])

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from toolorchestra.agents.chat.base import ChatModel
     from toolorchestra.agents.policies.base import Policy
     from toolorchestra.envs.episode import Episode
-    from toolorchestra.envs.recording import Recording, Reset, Tally, Unplayed
+    from toolorchestra.envs.playing import Reset, Unplayed
+    from toolorchestra.envs.recording import Recording, Tally
     from toolorchestra.envs.task_source import TaskSource
 
 _Baseline = Literal["direct", "direct+tools", "majority-vote", "self-refine", "knn-router", "fixed-workflow"]
@@ -78,8 +79,8 @@ class RolloutCommand(SourceOptions):
     """For `llm`: sampling temperature; 0 is greedy."""
     max_tokens: int = 8_000
     """For `llm`: maximum number of tokens of one reply."""
-    parallel: int = 8
-    """For `llm`: number of episodes played at a time."""
+    in_flight: int = 8
+    """Maximum number of episodes played at a time; none waits for another's reply, tool or expert."""
     out: Annotated[Path | None, arg(metavar="FILE")] = None
     """Where to write; by default rollouts/ENV.POLICY.SPLIT.jsonl."""
     resume: bool = False
@@ -96,14 +97,15 @@ class RolloutCommand(SourceOptions):
             raise UsageError("--api-key-env is for a server: give its --base-url as well.")
         if self.episodes != "all" and self.episodes < 1:
             raise UsageError(f"--episodes must be at least 1, or `all`; got {self.episodes}.")
-        require_at_least(self, parallel=1, samples=1)
+        require_at_least(self, in_flight=1, samples=1)
 
     def run(self) -> int:
         """Play, record and sum up; return 1 when an episode could not be played, or too many were not judged."""
         from toolorchestra.cli.display import show
         from toolorchestra.cli.display_episodes import tally_text
         from toolorchestra.envs.failures import pass_shares
-        from toolorchestra.envs.recording import Recording, Tally, play_many
+        from toolorchestra.envs.playing import play_many
+        from toolorchestra.envs.recording import Recording, Tally
 
         make_env = partial(playable, self.env, **self._source(self.env), **option_values(self.env_options))
         with closing(make_env()) as env:
@@ -115,7 +117,7 @@ class RolloutCommand(SourceOptions):
         with Recording(file, self._origin(), resume=self.resume) as recording:
             tally = Tally(recording.episodes)
             waiting = [reset for reset in resets if reset.seed not in recording.done]
-            played = play_many(make_env, make_policy, waiting, parallel=self.parallel if self.policy == "llm" else 1)
+            played = play_many(make_env, make_policy, waiting, in_flight=self.in_flight)
             try:
                 errors = self._record(played, recording, tally, total=len(resets), completed=len(resets) - len(waiting))
             except KeyboardInterrupt:
@@ -167,7 +169,7 @@ class RolloutCommand(SourceOptions):
 
     def _origin(self) -> dict[str, Any]:
         """Return the options on which the episodes depend; a file made with others is not continued."""
-        left_out = {"episodes", "out", "resume", "json", "parallel", "base_url", "api_key_env", "price"}
+        left_out = {"episodes", "out", "resume", "json", "in_flight", "base_url", "api_key_env", "price"}
         if self.samples == 1:
             left_out.add("samples")
         if self.source is None:
@@ -176,7 +178,7 @@ class RolloutCommand(SourceOptions):
         return origin | {"every_task": self.episodes == "all"}
 
     def _resets(self, source: TaskSource) -> list[Reset]:
-        from toolorchestra.envs.recording import Reset
+        from toolorchestra.envs.playing import Reset
 
         levels = self.difficulty or None
         if self.episodes != "all" and self.samples == 1:
@@ -234,7 +236,7 @@ class RolloutCommand(SourceOptions):
                 model,
                 api_key_env=self.api_key_env,
                 price=Price(*self.price),
-                max_concurrency=self.parallel,
+                max_concurrency=self.in_flight,
                 stream=True,  # so that a long answer does not reach the timeout of reading
             )
         except ImportError as error:

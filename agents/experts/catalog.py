@@ -120,7 +120,6 @@ class Catalog:
 
         Raises:
             OptionError: The entry has no endpoint, or the key's variable is not set.
-            ImportError: The `openai` client is not installed.
         """
         from toolorchestra.agents.chat.openai_chat import OpenAIChat
         from toolorchestra.agents.chat.rate_limits import RateLimitedChat

@@ -82,7 +82,7 @@ def test_both_ways_of_padding_give_the_same_samples() -> None:
     left.shape = ModelShape.of(build_model(50).config)
     assert right.shape.causal
     assert not left.shape.causal
-    assert near(right(given, [6] * 20), left(given, [6] * 20))
+    assert near(right(given, [6] * 20, range(20)), left(given, [6] * 20, range(20)))
 
 
 def test_prompts_of_unequal_length_are_read_without_a_mask_of_every_id_for_every_other(

@@ -14,7 +14,8 @@ from toolorchestra.agents.chat.base import ChatRequest, ScriptedChat
 from toolorchestra.agents.policies.chat_policy import ChatPolicy
 from toolorchestra.agents.policies.registry import make_policy
 from toolorchestra.envs.episode import CallRecord, Episode, Turn, read_episodes
-from toolorchestra.envs.recording import Recording, Reset, Tally, Unplayed, play_many
+from toolorchestra.envs.playing import Reset, Unplayed, play_many
+from toolorchestra.envs.recording import Recording, Tally
 from toolorchestra.envs.tool_calling import ToolCallingPlay
 from toolorchestra.toolscale.errors import ExpertError, OptionError
 from toolorchestra.toolscale.tool import Status
@@ -114,8 +115,8 @@ def resets(count: int) -> list[Reset]:
 
 
 def test_how_many_are_in_progress_changes_no_episode(make_env: Make) -> None:
-    def played(parallel: int) -> dict[int | None, bytes]:
-        found = play_many(make_env, lambda: make_policy("oracle"), resets(7), parallel=parallel)
+    def played(in_flight: int) -> dict[int | None, bytes]:
+        found = play_many(make_env, lambda: make_policy("oracle"), resets(7), in_flight=in_flight)
         return {one.seed: one.to_json() for one in found if isinstance(one, Episode)}
 
     alone = played(1)
@@ -144,7 +145,7 @@ def test_chat_models_are_asked_for_all_episodes_in_progress_together(
     chat, batches = ScriptedChat(lambda request: "I do not know."), []
     complete = chat.complete
     monkeypatch.setattr(chat, "complete", lambda requests: batches.append(len(requests)) or complete(requests))
-    found = list(play_many(make_env, lambda: ChatPolicy(chat), resets(5), parallel=3))
+    found = list(play_many(make_env, lambda: ChatPolicy(chat), resets(5), in_flight=3))
     assert batches == [3, 2]
     assert [(one.seed, one.answer) for one in found if isinstance(one, Episode)] == [
         (seed, "I do not know.") for seed in range(5)
@@ -161,7 +162,7 @@ def test_an_episode_whose_model_fails_is_given_up_and_the_others_go_on(make_env:
     assert [one.seed for one in found if isinstance(one, Episode)] == [0]
     asked = iter(range(99))
     chat = ScriptedChat(answer)
-    found = list(play_many(make_env, lambda: ChatPolicy(chat), resets(3), parallel=3))
+    found = list(play_many(make_env, lambda: ChatPolicy(chat), resets(3), in_flight=3))
     assert found[1] == Unplayed(Reset(1, {"split": "all"}), "too busy")
     assert [one.seed for one in found if isinstance(one, Episode)] == [0, 2]
 
@@ -169,4 +170,4 @@ def test_an_episode_whose_model_fails_is_given_up_and_the_others_go_on(make_env:
 def test_a_model_that_fails_for_all_is_an_error(make_env: Make) -> None:
     chat = ScriptedChat(lambda request: ExpertError("no such host"))
     with pytest.raises(ExpertError, match="2 of 2 requests failed; the first: no such host"):
-        list(play_many(make_env, lambda: ChatPolicy(chat), resets(2), parallel=2))
+        list(play_many(make_env, lambda: ChatPolicy(chat), resets(2), in_flight=2))
