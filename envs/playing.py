@@ -82,17 +82,21 @@ class _Players:
         self._steps = StepThreads(max(1, count))
         self._asks: dict[int, Ask] = {}  # by the model's id
         self._failed: list[ExpertError] = []  # since the last reply
+        self._recorded = asyncio.Event()
+        self._recorded.set()
 
     async def play(self, resets: Sequence[Reset]) -> AsyncGenerator[Episode | Unplayed, None]:
         """Yield the episodes, each when it is over."""
         waiting = iter(resets)
         ended: asyncio.Queue[Episode | Unplayed | None] = asyncio.Queue()
-        playing = asyncio.create_task(together(*(self._player(waiting, ended) for _ in range(self._count))))
+        players = (self._player(waiting, ended) for _ in range(self._count))
+        playing = asyncio.gather(together(*players))
         playing.add_done_callback(lambda _: ended.put_nowait(None))
         try:
             while (one := await ended.get()) is not None:
                 yield one
-                ended.task_done()
+                if ended.empty():
+                    self._recorded.set()
             await playing
         finally:
             playing.cancel()
@@ -102,10 +106,12 @@ class _Players:
     async def _player(self, waiting: Iterator[Reset], ended: asyncio.Queue[Episode | Unplayed | None]) -> None:
         env = policy = None
         for reset in waiting:
-            await ended.join()  # what has ended is recorded before another begins
+            while not self._recorded.is_set():  # what has ended is recorded before another begins
+                await self._recorded.wait()
             if env is None or policy is None:
                 env, policy = self._make_env(), self._make_policy()
             ended.put_nowait(await self._play(env, policy, reset))
+            self._recorded.clear()
         if env is not None:  # not after an interrupt, when a thread may be in the middle of a step
             env.close()
 
