@@ -105,9 +105,11 @@ class _Players:
 
     async def _player(self, waiting: Iterator[Reset], ended: asyncio.Queue[Episode | Unplayed | None]) -> None:
         env = policy = None
-        for reset in waiting:
+        while True:
             while not self._recorded.is_set():  # what has ended is recorded before another begins
                 await self._recorded.wait()
+            if (reset := next(waiting, None)) is None:
+                break
             if env is None or policy is None:
                 env, policy = self._make_env(), self._make_policy()
             ended.put_nowait(await self._play(env, policy, reset))
