@@ -45,17 +45,14 @@ def run(work: Coroutine[Any, Any, T]) -> T:
 
 
 def iterate(items: AsyncGenerator[T, None]) -> Iterator[T]:
-    """Yield what an asynchronous generator yields. Between two items nothing of it runs."""
+    """Yield what an asynchronous generator yields. Between two items nothing of it runs; it is closed at the end."""
     with event_loop() as run_here:
-        try:
-            while True:
-                try:
-                    item = run_here(_next(items))
-                except StopAsyncIteration:
-                    return
-                yield item
-        finally:
-            run_here(items.aclose())
+        while True:
+            try:
+                item = run_here(_next(items))
+            except StopAsyncIteration:
+                return
+            yield item
 
 
 async def _next(items: AsyncGenerator[T, None]) -> T:
