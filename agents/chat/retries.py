@@ -54,7 +54,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         if not math.isnan(seconds):
             return seconds
     try:
-        return email.utils.parsedate_to_datetime(headers["retry-after"]).timestamp() - time.time()
+        return float(email.utils.parsedate_to_datetime(headers["retry-after"]).timestamp() - time.time())
     except (KeyError, ValueError, TypeError, OverflowError):
         return None
 
