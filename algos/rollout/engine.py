@@ -15,6 +15,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -202,11 +203,11 @@ class RolloutEngine:
             seed = number if request.seed is None else request.seed
             for attempt in range(self.retries + 1):
                 env = self._free.pop() if self._free else self.make_env()
-                slot = await steps.run(env, lambda env=env, request=request: self._start(env, request))
+                slot = await steps.run(env, partial(self._start, env, request))
                 while not slot.over:
                     key = draw_key(seed, attempt, slot.row.turns)
                     drawn = await self._sample(slot, sample, key)
-                    await steps.run(env, lambda slot=slot, drawn=drawn: self._step(slot, drawn))
+                    await steps.run(env, partial(self._step, slot, drawn))
                     progress(len(rows))
                 self._free.append(env)
                 if slot.row.valid:
