@@ -64,4 +64,4 @@ def pause(attempt: int, headers: Mapping[str, str]) -> float:
     after = retry_after(headers)
     if after is not None and 0 < after <= _MAX_RETRY_AFTER:
         return after
-    return min(_FIRST_PAUSE * 2**attempt, _MAX_PAUSE) * random.uniform(0.75, 1.0)
+    return min(_FIRST_PAUSE * 2.0**attempt, _MAX_PAUSE) * random.uniform(0.75, 1.0)
