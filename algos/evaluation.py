@@ -19,7 +19,7 @@ from toolorchestra.algos import design_statistics
 from toolorchestra.algos.batching import chunks
 from toolorchestra.algos.rollout.engine import INVALID_OUTCOMES, RolloutEngine, RolloutRequest, Row
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot
-from toolorchestra.algos.rollout.sampling import ModelSampler, Sampler
+from toolorchestra.algos.rollout.sampling import AnySampler, ModelSampler
 from toolorchestra.algos.rollout.starts import Start
 from toolorchestra.algos.stats import known_mean
 from toolorchestra.envs.unjudged import require_judged, unjudged_reason
@@ -226,7 +226,7 @@ def _majority(slots: Sequence[Slot]) -> float:
 
 def make_samplers(
     policies: Mapping[str, TokenPolicy], temperature: float, rng: random.Random, gib: float | None = None
-) -> dict[str, Sampler]:
+) -> dict[str, AnySampler]:
     """Return a sampler for each policy; see `ModelSampler` for `gib`."""
     return {
         name: ModelSampler(policy.model, policy.renderer, temperature=temperature, seed=rng.getrandbits(48), gib=gib)

@@ -23,7 +23,7 @@ from toolorchestra.algos.logits import hidden_states, logits_in_chunks
 from toolorchestra.algos.options_one_agent import Filter, GroupOptions
 from toolorchestra.algos.precision import autocast
 from toolorchestra.algos.rollout.engine import RolloutEngine, RolloutRequest, Row
-from toolorchestra.algos.rollout.sampling import ModelSampler
+from toolorchestra.algos.rollout.sampling import AnySampler, ModelSampler
 from toolorchestra.algos.rollout.starts import Start
 from toolorchestra.envs.rewards import preference_rewards
 from toolorchestra.envs.unjudged import unjudged_error
@@ -158,12 +158,16 @@ class GroupRollouts:
             "advantage": [advantage for _, _, advantage in rows],
         }
 
-    def play(self, sampler: ModelSampler, count: int, rng: random.Random) -> Iterator[RolloutGroup]:
+    def play(self, sampler: AnySampler, count: int, rng: random.Random) -> Iterator[RolloutGroup]:
         """Play and judge `count` tasks of the curriculum; a group with an infrastructure error is left out."""
         config = self.config
         tasks = self.curriculum.draw(count, rng)
         size = config.group_size
-        requests = [RolloutRequest(n, start.another(rng)) for n, (_, start) in enumerate(tasks) for _ in range(size)]
+        requests = [
+            RolloutRequest(n, start.another(rng), rng.getrandbits(48))
+            for n, (_, start) in enumerate(tasks)
+            for _ in range(size)
+        ]
         rows = self.engine.play(sampler, requests)
         self._unjudged += [row.unjudged for row in rows]
         for n, (level, _) in enumerate(tasks):

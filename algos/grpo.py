@@ -93,7 +93,7 @@ def make_engine(config: TrainGRPO, renderer: Renderer) -> RolloutEngine:
     return RolloutEngine(
         lambda: make_env(config.env, options),
         renderer,
-        slots=config.slots,
+        in_flight=config.in_flight,
         max_turns=config.max_turns or (12 if config.small else 50),
         max_turn_ids=config.max_turn_ids or (64 if config.small else 1024),
         max_ids=config.longest,

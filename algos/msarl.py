@@ -44,7 +44,7 @@ from toolorchestra.algos.evaluation import make_samplers
 from toolorchestra.algos.multi_agent_trainer import MultiAgentTrainer
 from toolorchestra.algos.options_several_agents import NestedRule, TrainMSARL
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot
-from toolorchestra.algos.rollout.sampling import Sampler
+from toolorchestra.algos.rollout.sampling import AnySampler
 from toolorchestra.algos.rollout.starts import Start
 from toolorchestra.algos.rollout.trajectory import TrainRow
 from toolorchestra.algos.team_learner import ClippedLearner
@@ -76,7 +76,7 @@ class Branches:
 
 def play_nested(
     engine: MultiAgentEngine,
-    samplers: Mapping[str, Sampler],
+    samplers: Mapping[str, AnySampler],
     starts: Sequence[Start],
     *,
     paths: int,

@@ -127,7 +127,7 @@ def make_engine(config: TrainTeam, env: MultiAgentEnv, policies: Mapping[str, To
         env,
         {agent: config.policy_of(agent) for agent in env.possible_agents},
         {name: policy.renderer for name, policy in policies.items()},
-        slots=config.slots,
+        in_flight=config.in_flight,
         max_turn_ids=config.max_turn_ids or (64 if config.small else 1024),
         max_ids=config.longest,
     )

@@ -38,7 +38,7 @@ from toolorchestra.algos.evaluation import make_samplers
 from toolorchestra.algos.multi_agent_trainer import MultiAgentTrainer
 from toolorchestra.algos.options_several_agents import TrainMultiGRPO
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot
-from toolorchestra.algos.rollout.sampling import Sampler
+from toolorchestra.algos.rollout.sampling import AnySampler
 from toolorchestra.algos.rollout.starts import Start
 from toolorchestra.algos.rollout.trajectory import TrainRow
 from toolorchestra.algos.stats import known_mean
@@ -47,7 +47,7 @@ from toolorchestra.algos.trainer import run_script
 
 
 def play_groups(
-    engine: MultiAgentEngine, samplers: Mapping[str, Sampler], starts: Sequence[Start], size: int
+    engine: MultiAgentEngine, samplers: Mapping[str, AnySampler], starts: Sequence[Start], size: int
 ) -> list[list[Slot]]:
     """Play each task `size` times from the same start, noise included, and return the slots of each."""
     roots = [engine.start(start) for start in starts]

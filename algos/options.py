@@ -228,8 +228,8 @@ class TrainOptions(LearnerOptions):
     max_ids: int | None = None
     """Maximum number of tokens of an agent in an episode; None: 512 for built-in models, 16000 for others; with GRPO
     for one agent 1024 and 32000."""
-    slots: int = 128
-    """Maximum of environments played at the same time; fewer, if `memory` has not room for as many long episodes."""
+    in_flight: int = 128
+    """Maximum number of episodes played at a time; fewer, if `memory` has not room for as many long episodes."""
     eval_split: str = "test"
     """Held-out split."""
     eval_samples: int = 8
@@ -241,7 +241,7 @@ class TrainOptions(LearnerOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.require_at_least(1, "slots")
+        self.require_at_least(1, "in_flight")
         self.require_at_least(0, "eval_samples", "eval_every")
         if self.eval_tasks is not None:
             self.require_at_least(1, "eval_tasks")

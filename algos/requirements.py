@@ -212,7 +212,7 @@ def _rows(config: LearnerOptions) -> tuple[int, int]:
     batch = getattr(config, "groups", 0) or getattr(config, "questions", 1)
     for name in ("group_size", "rollouts", "paths"):
         batch *= getattr(config, name, 1)
-    return most or batch, config.slots
+    return most or batch, config.in_flight
 
 
 def _remedy(config: LearnerOptions, device: torch.device, there: int) -> str:

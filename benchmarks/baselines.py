@@ -20,7 +20,8 @@ from toolorchestra.agents.policies.base import Policy
 from toolorchestra.agents.policies.registry import BASELINES, make_policy
 from toolorchestra.agents.policies.routing import KNNRouter
 from toolorchestra.cli.environments import environment
-from toolorchestra.envs.recording import Reset, Tally, play_many
+from toolorchestra.envs.playing import Reset, play_many
+from toolorchestra.envs.recording import Tally
 
 ENVIRONMENTS: dict[str, dict[str, Any]] = {
     "ParaManager-Math-v0": {},

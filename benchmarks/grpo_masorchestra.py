@@ -27,7 +27,7 @@ STEPS = 40
 SETTINGS = ("--sft-steps", "300", "--sft-batch", "32", "--open-at", "0", "--save-every", "0", "--threads", "1")
 MIXED = {"combined": 2, "parallel": 1, "robustness": 1, "without notes": 2}
 """What the policies of the comparison are trained on, and how many times the steps."""
-SLOTS = 32
+IN_FLIGHT = 32
 """Environments at a time where each reads the problems from a file."""
 HeldOut = dict[str, tuple[list[float], dict[str, float]]]
 """By axis: success by task, and statistics of designs."""
@@ -78,7 +78,16 @@ def main(benchmark: Benchmark) -> None:
             run = folder / f"mixed-{name.replace(' ', '-')}-{seed}"
             file = write_mixed(folder / f"{name.replace(' ', '_')}.jsonl", name)
             env = ("--env", "MASOrchestra-High-Custom-v0", "--env-options", "tasks", str(file))
-            more = ("--steps", str(STEPS * times), "--slots", str(SLOTS), "--eval-samples", "1", "--seed", str(seed))
+            more = (
+                "--steps",
+                str(STEPS * times),
+                "--in-flight",
+                str(IN_FLIGHT),
+                "--eval-samples",
+                "1",
+                "--seed",
+                str(seed),
+            )
             spent = train(run, *env, *more, *start)
             if not start:
                 start = ("--start", str(run / "start"))
@@ -117,7 +126,7 @@ def held_out(folder: Path, file: Path, samples: int = 2) -> HeldOut:
     from toolorchestra.algos.rollout.starts import make_env, starts
 
     prepare_torch(1)
-    config = TrainGRPO(env="MASOrchestra-High-Custom-v0", env_options={"tasks": str(file)}, slots=SLOTS)
+    config = TrainGRPO(env="MASOrchestra-High-Custom-v0", env_options={"tasks": str(file)}, in_flight=IN_FLIGHT)
     policy = TokenPolicy.load(folder)
     env = make_env(config.env, config.env_options)
     plays = [play for level in starts(env, "test", config.difficulty).values() for play in level]

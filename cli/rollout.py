@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from toolorchestra.agents.chat.base import ChatModel, Usage
     from toolorchestra.agents.policies.base import Policy
     from toolorchestra.envs.episode import Episode
-    from toolorchestra.envs.recording import Recording, Reset, Tally, Unplayed
+    from toolorchestra.envs.playing import Reset, Unplayed
+    from toolorchestra.envs.recording import Recording, Tally
     from toolorchestra.envs.recording_units import Players
     from toolorchestra.envs.task_source import TaskSource
 
@@ -80,8 +81,8 @@ class RolloutCommand(SourceOptions, WorkerOptions):
     """For `llm`: sampling temperature; 0 is greedy."""
     max_tokens: int = 8_000
     """For `llm`: maximum number of tokens of one reply."""
-    parallel: int = 8
-    """For `llm`: number of episodes played at a time, over all workers."""
+    in_flight: int = 8
+    """Maximum number of episodes played at a time, over all workers; none waits for another's reply, tool or expert."""
     out: Annotated[Path | None, arg(metavar="FILE")] = None
     """Where to write; by default rollouts/ENV.POLICY.SPLIT.jsonl."""
     resume: bool = False
@@ -98,7 +99,7 @@ class RolloutCommand(SourceOptions, WorkerOptions):
             raise UsageError("--api-key-env is for a server: give its --base-url as well.")
         if self.episodes != "all" and self.episodes < 1:
             raise UsageError(f"--episodes must be at least 1, or `all`; got {self.episodes}.")
-        require_at_least(self, parallel=1, samples=1)
+        require_at_least(self, in_flight=1, samples=1)
 
     def run(self) -> int:
         """Play, record and sum up; return 1 when an episode could not be played, or too many were not judged."""
@@ -119,9 +120,8 @@ class RolloutCommand(SourceOptions, WorkerOptions):
             tally = Tally(recording.episodes)
             waiting = [reset for reset in resets if reset.seed not in recording.done]
             setup = self._players if self._fans_out else lambda: (make_env, make_policy)
-            parallel = self.parallel if self.policy == "llm" else 1
             played = play_units(
-                executor, f"{self.env} {self.policy}", setup, waiting, parallel=parallel, spent=spent.append
+                executor, f"{self.env} {self.policy}", setup, waiting, in_flight=self.in_flight, spent=spent.append
             )
             try:
                 errors = self._record(played, recording, tally, total=len(resets), completed=len(resets) - len(waiting))
@@ -179,7 +179,7 @@ class RolloutCommand(SourceOptions, WorkerOptions):
 
     def _origin(self) -> dict[str, Any]:
         """Return the options on which the episodes depend; a file made with others is not continued."""
-        left_out = {"episodes", "out", "resume", "json", "parallel", "base_url", "api_key_env", "price"}
+        left_out = {"episodes", "out", "resume", "json", "in_flight", "base_url", "api_key_env", "price"}
         left_out |= {"workers", "executor", "ray_address"}
         if self.samples == 1:
             left_out.add("samples")
@@ -189,7 +189,7 @@ class RolloutCommand(SourceOptions, WorkerOptions):
         return origin | {"every_task": self.episodes == "all"}
 
     def _resets(self, source: TaskSource) -> list[Reset]:
-        from toolorchestra.envs.recording import Reset
+        from toolorchestra.envs.playing import Reset
 
         levels = self.difficulty or None
         if self.episodes != "all" and self.samples == 1:
@@ -247,7 +247,7 @@ class RolloutCommand(SourceOptions, WorkerOptions):
                 model,
                 api_key_env=self.api_key_env,
                 price=Price(*self.price),
-                max_concurrency=self.parallel,
+                max_concurrency=self.in_flight,
                 stream=True,  # so that a long answer does not reach the timeout of reading
             )
         except ImportError as error:

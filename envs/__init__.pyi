@@ -11,7 +11,8 @@ from .executor import ToolFaultWarning as ToolFaultWarning
 from .multiagent.base import MultiAgentEnv as MultiAgentEnv
 from .multiagent.views import CurrentAgentEnv as CurrentAgentEnv, SingleAgentEnv as SingleAgentEnv
 from .play import EpisodeLimits as EpisodeLimits, Play as Play
-from .recording import Recording as Recording, play_many as play_many
+from .playing import Reset as Reset, Unplayed as Unplayed, play_many as play_many
+from .recording import Recording as Recording
 from .registration import (
     environment_ids as environment_ids,
     make_multiagent as make_multiagent,

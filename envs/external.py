@@ -98,6 +98,8 @@ def _task(name: str, split: str, seed: int) -> Task:
 class ExternalPlay(Play):
     """An episode of `external`, after its reset; the world and its session are not used."""
 
+    may_block = None  # it is not ours
+
     def __init__(self, start: PlayStart, *, external: Any) -> None:
         super().__init__(start)
         self.external = external

@@ -292,6 +292,14 @@ class Play(ABC):
     # --- machinery
 
     @property
+    def may_block(self) -> bool | None:
+        """Whether a message may wait for something outside this process: a tool, or a model that judges.
+
+        None: not known.
+        """
+        return self.model_judge is not None or any(tool.blocking for tool in self.tools.values())
+
+    @property
     def over(self) -> bool:
         """Whether the episode has ended."""
         return self.episode.outcome is not None

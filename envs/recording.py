@@ -2,7 +2,7 @@
 
 A crash loses only the episodes in progress. An interrupted recording can be resumed: the episodes in the file are not
 played again, but for those that were not judged. ``run.json`` beside ``run.jsonl`` says how it was made. Not covered:
-rollouts for training, with token ids and log-probabilities (`toolorchestra.algos.rollout.engine`).
+how episodes are played (`toolorchestra.envs.playing`).
 """
 
 from __future__ import annotations
@@ -10,39 +10,21 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import gymnasium
 import msgspec
 
-from toolorchestra.agents.chat.base import BatchError, Completion
-from toolorchestra.agents.policies.base import Policy
-from toolorchestra.agents.policies.chat_policy import ChatPolicy
 from toolorchestra.envs.episode import Episode
 from toolorchestra.envs.failures import FailureCounts
 from toolorchestra.envs.unjudged import unjudged_error, unjudged_reason
 from toolorchestra.toolscale.append_only import AppendOnly
-from toolorchestra.toolscale.errors import ExpertError, OptionError
+from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.float_sums import float_sum
 from toolorchestra.toolscale.intervals import wilson_interval
 from toolorchestra.toolscale.urls import without_credentials
 from toolorchestra.toolscale.writing import write_whole
-
-
-class Reset(msgspec.Struct, frozen=True):
-    """How an episode begins; its seed identifies it within a recording."""
-
-    seed: int
-    options: dict[str, Any]
-
-
-class Unplayed(msgspec.Struct, frozen=True):
-    """An episode that was given up because the policy's model could not be reached."""
-
-    reset: Reset
-    error: str
 
 
 class Recording:
@@ -178,86 +160,3 @@ class Tally:
             "failures": self.failures.summary(),
             "rewards": {agent: sum(rewards) / len(rewards) for agent, rewards in self.rewards.items()},
         }
-
-
-class _Slot:
-    """One environment and its policy."""
-
-    def __init__(self, env: gymnasium.Env[Any, Any], policy: Policy) -> None:
-        self.env, self.policy = env, policy
-        self.reset: Reset | None = None
-        self.observation = ""
-        self.attempts = 0
-        self.info: Mapping[str, Any] = {}
-
-    def begin(self, reset: Reset, attempts: int = 1) -> None:
-        self.reset, self.attempts = reset, attempts
-        self.observation, self.info = self.env.reset(seed=reset.seed, options=reset.options)
-        self.policy.reset(self.env, self.observation, self.info)
-
-    def step(self, action: Any) -> bool:
-        """Take an action and return whether the episode is over."""
-        self.observation, _, terminated, truncated, self.info = self.env.step(action)
-        return terminated or truncated
-
-
-def play_many(
-    make_env: Callable[[], gymnasium.Env[Any, Any]],
-    make_policy: Callable[[], Policy],
-    resets: Sequence[Reset],
-    *,
-    parallel: int = 1,
-    retries: int = 2,
-) -> Iterator[Episode | Unplayed]:
-    """Yield the episodes that begin with `resets`, each when it is over.
-
-    Args:
-        make_env: Makes an environment of this library.
-        make_policy: Makes the policy. Policies with a chat model send the requests of all episodes together.
-        resets: How the episodes begin.
-        parallel: Maximum number of episodes in progress at a time.
-        retries: How often an episode that was not judged is played again.
-
-    Raises:
-        ExpertError: The policy's model cannot be reached at all.
-    """
-    waiting = list(reversed(resets))
-    slots = [_Slot(make_env(), make_policy()) for _ in range(min(max(1, parallel), len(resets)))]
-    try:
-        while True:
-            for slot in slots:
-                if slot.reset is None and waiting:
-                    slot.begin(waiting.pop())
-            active = [slot for slot in slots if slot.reset is not None]
-            if not active:
-                return
-            for slot, action in zip(active, _actions(active), strict=True):
-                assert slot.reset is not None
-                if isinstance(action, ExpertError):
-                    yield Unplayed(slot.reset, str(action))
-                    slot.reset = None
-                elif slot.step(action):
-                    episode: Episode = slot.env.unwrapped.episode  # type: ignore[attr-defined]  # all of ours have it
-                    if unjudged_reason(episode) and slot.attempts <= retries:
-                        slot.begin(slot.reset, slot.attempts + 1)
-                    else:
-                        yield episode
-                        slot.reset = None
-    finally:
-        for slot in slots:
-            slot.env.close()
-
-
-def _actions(slots: Sequence[_Slot]) -> list[Any]:
-    """Return the next action of each slot's policy, or the error that prevents it."""
-    chatting = [slot.policy for slot in slots if isinstance(slot.policy, ChatPolicy)]
-    if len(chatting) < len(slots):
-        return [slot.policy.act(slot.observation, slot.info) for slot in slots]
-    requests = [policy.request(slot.info) for policy, slot in zip(chatting, slots, strict=True)]
-    try:
-        replies: Sequence[Completion | ExpertError] = chatting[0].model.complete(requests)
-    except BatchError as error:
-        if all(isinstance(result, ExpertError) for result in error.results):
-            raise
-        replies = error.results
-    return [reply.action if isinstance(reply, Completion) else reply for reply in replies]

@@ -1,7 +1,7 @@
 """Episodes played by several workers: `play_units` yields them in the order of their resets, whoever played them.
 
 Workers keep their environments and policies from unit to unit. Not covered: how episodes of one process are played
-(`toolorchestra.envs.recording`) and how workers are run (`toolorchestra.toolscale.workers`).
+(`toolorchestra.envs.playing`) and how workers are run (`toolorchestra.toolscale.workers`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from toolorchestra.agents.chat.base import Usage
 from toolorchestra.agents.policies.base import Policy
 from toolorchestra.agents.policies.chat_policy import ChatPolicy
 from toolorchestra.envs.episode import Episode
-from toolorchestra.envs.recording import Reset, Unplayed, play_many
+from toolorchestra.envs.playing import Reset, Unplayed, play_many
 from toolorchestra.toolscale.workers.units import Executor, InProcess, Unit
 
 Players = tuple[Callable[[], gymnasium.Env[Any, Any]], Callable[[], Policy]]
@@ -35,7 +35,7 @@ def play_units(
     setup: Callable[[], Players],
     resets: Sequence[Reset],
     *,
-    parallel: int = 1,
+    in_flight: int = 1,
     spent: Callable[[Usage], object] = lambda usage: None,
 ) -> Iterator[Episode | Unplayed]:
     """Yield the episodes that begin with `resets`, played by the workers of an executor, in the order of `resets`.
@@ -48,7 +48,7 @@ def play_units(
         name: What the episodes are, for messages: e.g. the environment and the policy.
         setup: A picklable function, called once in each worker, that returns the first arguments of `play_many`.
         resets: How the episodes begin.
-        parallel: Maximum number of episodes in progress at a time, over all workers (at least one in each).
+        in_flight: Maximum number of episodes in progress at a time, over all workers (at least one in each).
         spent: Called with what the policy's model has used for a part of the episodes.
 
     Raises:
@@ -57,10 +57,10 @@ def play_units(
     """
     if isinstance(executor, InProcess):
         make_env, make_policy = setup()
-        yield from play_many(make_env, make_policy, resets, parallel=parallel)
+        yield from play_many(make_env, make_policy, resets, in_flight=in_flight)
         spent(_usage(make_policy()))
         return
-    share = -(-parallel // executor.workers)
+    share = -(-in_flight // executor.workers)
     size = min(_WAVES * share if share > 1 else _MAX_EPISODES, -(-len(resets) // (8 * executor.workers)))
     size = max(share, size)
     packed = pickle.dumps(setup)
@@ -98,14 +98,14 @@ def _kept(setup: bytes) -> _Kept:
     return _Kept(pickle.loads(setup)())
 
 
-def _play_unit(setup: bytes, resets: Sequence[Reset], parallel: int) -> tuple[list[Episode | Unplayed], Usage]:
+def _play_unit(setup: bytes, resets: Sequence[Reset], in_flight: int) -> tuple[list[Episode | Unplayed], Usage]:
     """Play a unit, in a worker: return the records in the order of `resets`, and what the policy's model has used."""
     kept = _kept(setup)
     kept.begin()
     before = _usage(kept.make_policy())
     found = {
         one.reset.seed if isinstance(one, Unplayed) else one.seed: one
-        for one in play_many(kept.make_env, kept.make_policy, resets, parallel=parallel)
+        for one in play_many(kept.make_env, kept.make_policy, resets, in_flight=in_flight)
     }
     after = _usage(kept.make_policy())
     return [found[reset.seed] for reset in resets], _combined(operator.sub, after, before)

@@ -190,6 +190,14 @@ class TaskEnv:
         return self._play
 
     @property
+    def may_block(self) -> bool | None:
+        """Whether a step of the current or last episode may wait for something outside this process; None: not known.
+
+        Many environments played at the same time then take their steps in threads (`toolorchestra.envs.step_threads`).
+        """
+        return False if self._play is None else self._play.may_block
+
+    @property
     def episode(self) -> Episode:
         """The record of the current or last episode."""
         episode: Episode = self.play.episode

@@ -1,8 +1,8 @@
 """Bounds on what a server can do to a request: how long an attempt takes in all, and how long its answer is.
 
 The timeouts of HTTP clients are for each read, so a server that sends one byte a second is never late. Here requests
-run on an event loop, where whatever they wait for can be given up. Not covered: retries, which are the client's, and
-the deadline over all attempts (`toolorchestra.agents.chat.openai_chat`).
+run on an event loop, where whatever they wait for can be given up; thousands can be under way in its one thread. Not
+covered: retries, and the deadline over all attempts (`toolorchestra.agents.chat.openai_chat`).
 """
 
 from __future__ import annotations
@@ -11,25 +11,28 @@ import asyncio
 import functools
 import os
 import threading
-from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any, TypeVar
+import urllib.request
+from collections.abc import Coroutine, Mapping
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
-    import httpx2
+    import aiohttp
 
 T = TypeVar("T")
 
 MAX_REPLY_BYTES = 64_000_000
 """Bytes of an answer, decompressed."""
-_NOT_KEPT = (b"content-encoding", b"content-length", b"transfer-encoding")
-"""Headers that do not fit an answer that was read already."""
+_KEPT_SECONDS = 4.0
+"""Seconds for which an idle connection is kept: less than servers do, of which the shortest is uvicorn's 5."""
 
 
-def run(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine on the event loop of this process, from any thread, and return its result."""
+def submit(work: Coroutine[Any, Any, T]) -> Future[T]:
+    """Start a coroutine on the event loop of this process, from any thread."""
     with _lock:
         loop = _loop(os.getpid())
-    return asyncio.run_coroutine_threadsafe(work, loop).result()
+    return asyncio.run_coroutine_threadsafe(work, loop)
 
 
 _lock = threading.Lock()
@@ -44,40 +47,65 @@ def _loop(process: int) -> asyncio.AbstractEventLoop:
     return loop
 
 
-def bounded_client(attempt_seconds: float | None) -> httpx2.AsyncClient:
-    """Return a client for the `openai` library whose answers are read at once, each attempt within so many seconds.
+class Response(NamedTuple):
+    """An answer that was read to its end."""
 
-    What exceeds the time, or `MAX_REPLY_BYTES`, raises an error that the library tries again.
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+    reason: str
+
+
+class BoundedClient:
+    """Posts to one address, over connections that are kept; used on the event loop of `submit` only.
+
+    Args:
+        url: The address.
+        headers: Headers of every request.
+        timeout: Seconds to wait for a connection, and for the next piece of an answer.
+        attempt: Seconds for all of a request and its answer; None: no bound.
     """
-    import httpx2
-    import openai
 
-    class BoundedClient(openai.DefaultAsyncHttpxClient):
-        async def send(self, request: httpx2.Request, *, stream: bool = False, **options: Any) -> httpx2.Response:
-            try:
-                async with asyncio.timeout(attempt_seconds):
-                    response = await super().send(request, stream=True, **options)
-                    try:
-                        content = await _content(response)
-                    finally:
-                        await response.aclose()
-            except TimeoutError:
-                raise httpx2.ReadTimeout("The answer was not there in time.", request=request) from None
-            if content is None:
-                reason = f"its answer is longer than {MAX_REPLY_BYTES:,} bytes"
-                raise httpx2.RemoteProtocolError(reason, request=request)
-            headers = [(name, value) for name, value in response.headers.raw if name.lower() not in _NOT_KEPT]
-            return httpx2.Response(response.status_code, headers=headers, content=content, request=request)
+    def __init__(self, url: str, headers: Mapping[str, str], timeout: float, attempt: float | None) -> None:
+        self._url, self._headers, self._timeout, self._attempt = url, dict(headers), timeout, attempt
+        self._proxy = _proxy(url)
+        self._session: aiohttp.ClientSession | None = None
 
-    return BoundedClient()
+    async def post(self, body: bytes) -> Response:
+        """Send a body, and return the answer.
+
+        Raises:
+            TimeoutError: It was not there in time.
+            aiohttp.ClientError: The server cannot be talked to, or its answer is longer than `MAX_REPLY_BYTES`.
+        """
+        import aiohttp
+
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEPT_SECONDS),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                headers=self._headers,
+                timeout=aiohttp.ClientTimeout(None, sock_connect=self._timeout, sock_read=self._timeout),
+            )
+        async with asyncio.timeout(self._attempt), self._session.post(self._url, data=body, proxy=self._proxy) as found:
+            pieces, size = [], 0
+            async for piece in found.content.iter_any():
+                size += len(piece)
+                if size > MAX_REPLY_BYTES:
+                    raise aiohttp.ClientPayloadError(f"its answer is longer than {MAX_REPLY_BYTES:,} bytes")
+                pieces.append(piece)
+            return Response(found.status, found.headers, b"".join(pieces), found.reason or "")
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._session is not None:
+            await self._session.close()
 
 
-async def _content(response: httpx2.Response) -> bytes | None:
-    """Return the content of a response, or None if it is too long."""
-    pieces, size = [], 0
-    async for piece in response.aiter_bytes():
-        size += len(piece)
-        if size > MAX_REPLY_BYTES:
-            return None
-        pieces.append(piece)
-    return b"".join(pieces)
+def _proxy(url: str) -> str | None:
+    """Return the proxy that the environment names for an address, if there is one."""
+    parts = urlsplit(url)
+    proxies = urllib.request.getproxies()
+    if not parts.hostname or urllib.request.proxy_bypass(parts.hostname):
+        return None
+    return proxies.get(parts.scheme) or proxies.get("all")

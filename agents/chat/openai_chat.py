@@ -1,38 +1,38 @@
 """`OpenAIChat`: any OpenAI-compatible server (vLLM, ``transformers serve``, hosted APIs) as a chat model.
 
-Built on the official `openai` client, which retries. Added here: concurrent requests, streamed answers, deadlines,
-accounting, a spending limit and errors with remedies. Answers are read by `toolorchestra.agents.chat.openai_responses`.
-Not covered: images, returning answers before they are whole, and starting a server.
+Requests run on one event loop, thousands at a time if need be, with retries, deadlines, accounting, a spending limit
+and errors with remedies. Answers are read by `toolorchestra.agents.chat.openai_responses`. Not covered: images,
+returning answers before they are whole, and starting a server.
 """
 
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import os
+import threading
 import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Self
+from urllib.parse import urlsplit
 
 import msgspec
 
-from toolorchestra.agents.chat import bounded_requests
-from toolorchestra.agents.chat.base import ChatRequest, Completion, Meter, Price
+from toolorchestra.agents.chat import bounded_requests, retries
+from toolorchestra.agents.chat.base import ChatRequest, Completion, Meter, Price, all_or_raise
 from toolorchestra.agents.chat.openai_responses import BrokenOffError, Counts, RefusedError, ServerReply, read_reply
-from toolorchestra.agents.chat.threaded import ThreadedChat
 from toolorchestra.toolscale.errors import ExpertError, OptionError, ToolOrchestraError
 from toolorchestra.toolscale.urls import without_credentials
 
-if TYPE_CHECKING:
-    import openai
 
-
-class OpenAIChat(ThreadedChat):
+class OpenAIChat:
     """A model behind an OpenAI-compatible chat completions endpoint.
 
-    Requests run in threads. Statuses 408, 409, 429 and 5xx, timeouts, broken connections and answers that break off are
+    Statuses 408, 409, 429 and 5xx, timeouts, broken connections and answers that break off are
     retried with exponential backoff or after the time in ``Retry-After``; every other failure is final. A failure is an
     outage (`ExpertError.outage`), unless a server that has answered before refuses a request for what it holds, by
-    status 400, 413 or 422. Close it, or use it in a ``with`` block, to free its connections.
+    status 400, 413 or 422. Close it, or use it in a ``with`` block, to free its connections. Copies and
+    pickles have connections of their own. Proxies are those that the environment names.
 
     Args:
         base_url: Root of the server, e.g. ``http://localhost:8000/v1``.
@@ -57,9 +57,10 @@ class OpenAIChat(ThreadedChat):
         extra: Further fields of each request's body; a value of None leaves a field out.
 
     Raises:
-        ImportError: The `openai` client is not installed.
         OptionError: The key's variable is unset, or an option cannot be used.
     """
+
+    _NOT_COPIED: ClassVar[frozenset[str]] = frozenset(("_lock", "_client", "_turns", "_under_way", "_process"))
 
     def __init__(
         self,
@@ -92,8 +93,8 @@ class OpenAIChat(ThreadedChat):
             )
         if api_key_env is not None and api_key is not None:
             raise OptionError("expected one of api_key and api_key_env, got both. Leave one out.")
-        self._key, self._key_variable = api_key, api_key_env
-        super().__init__(max_concurrency)
+        self._key, self._key_variable, self._max_concurrency = api_key, api_key_env, max_concurrency
+        self._prepare()
         self.name = model
         self.meter = Meter()
         self._base_url, self._url = base_url, without_credentials(base_url)  # to be used, and to be shown
@@ -108,67 +109,108 @@ class OpenAIChat(ThreadedChat):
             **(extra or {}),
         }
         self._max_tokens_field = max_tokens_field
-        self._connection()  # so that a missing key or client is reported now
+        self._headers()  # so that a missing key is reported now
 
     def _prepare(self) -> None:
-        super()._prepare()
-        self._client: openai.AsyncOpenAI | None = None
+        """Make what belongs to one process, and to one copy."""
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+        self._client: bounded_requests.BoundedClient | None = None
+        self._turns = asyncio.Semaphore(self._max_concurrency)
+        self._under_way: set[concurrent.futures.Future[Completion | ExpertError]] = set()
 
-    def _connection(self) -> openai.AsyncOpenAI:
-        """Return the client, made on first use; copies make their own."""
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name not in self._NOT_COPIED}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._prepare()
+
+    def complete(self, requests: Sequence[ChatRequest]) -> list[Completion]:
+        """Answer all requests, concurrently, in their order."""
+        futures = [self._submit(request) for request in requests]
+        try:
+            return all_or_raise([future.result() for future in futures])
+        finally:
+            for future in futures:  # after an interrupt, send nothing more
+                future.cancel()
+
+    async def ask(self, request: ChatRequest) -> Completion:
+        """Answer one request, and let the event loop go on meanwhile; an `ExpertError` if it failed for good."""
+        return all_or_raise([await asyncio.wrap_future(self._submit(request))])[0]
+
+    def _submit(self, request: ChatRequest) -> concurrent.futures.Future[Completion | ExpertError]:
         with self._lock:
-            if self._client is None:
-                key = self._key
-                if self._key_variable is not None and not (key := os.environ.get(self._key_variable)):
-                    raise OptionError(
-                        f"api_key_env: expected a key in the environment variable {self._key_variable}, which is not "
-                        f"set. Run: export {self._key_variable}=…"
-                    )
-                self._client = _import_openai().AsyncOpenAI(
-                    base_url=self._base_url,
-                    api_key=key or "none",
-                    timeout=self._timeout,
-                    max_retries=self._max_retries,
-                    http_client=bounded_requests.bounded_client(self._attempt),
-                )
-            return self._client
+            if self._process != os.getpid():  # forked: event loop and connections are the parent's
+                self._prepare()
+            future = bounded_requests.submit(self._in_turn(request))
+            self._under_way.add(future)
+        future.add_done_callback(self._under_way.discard)
+        return future
+
+    def _headers(self) -> dict[str, str]:
+        """Return the headers of every request."""
+        key = self._key
+        if self._key_variable is not None and not (key := os.environ.get(self._key_variable)):
+            raise OptionError(
+                f"api_key_env: expected a key in the environment variable {self._key_variable}, which is not "
+                f"set. Run: export {self._key_variable}=…"
+            )
+        headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        if not urlsplit(self._base_url).username:  # a name and password in the address are sent instead of a key
+            headers["Authorization"] = f"Bearer {key or 'none'}"
+        return headers
+
+    def _connection(self) -> bounded_requests.BoundedClient:
+        """Return the client, made on first use; called on the event loop of requests only."""
+        if self._client is None:
+            url = f"{self._base_url.rstrip('/')}/chat/completions"
+            self._client = bounded_requests.BoundedClient(url, self._headers(), self._timeout, self._attempt)
+        return self._client
 
     def close(self) -> None:
-        """Wait for requests under way and free threads and connections; a later request opens new ones."""
-        super().close()
+        """Wait for requests under way and free the connections; a later request opens new ones."""
+        concurrent.futures.wait(tuple(self._under_way))
         with self._lock:
             client, self._client = self._client, None
-        if client is not None:
-            bounded_requests.run(client.close())
+        if client is not None and self._process == os.getpid():
+            bounded_requests.submit(client.close()).result()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
 
     def __repr__(self) -> str:
         return f"OpenAIChat({self._url!r}, {self.name!r})"
 
-    def _one(self, request: ChatRequest) -> Completion | ExpertError:
+    async def _in_turn(self, request: ChatRequest) -> Completion | ExpertError:
+        async with self._turns:
+            return await self._one(request)
+
+    async def _one(self, request: ChatRequest) -> Completion | ExpertError:
+        """Return the answer to a request, or the error that ended it."""
         spent = self.meter.usage.cost
         if self._budget is not None and spent >= self._budget:
             return ExpertError(
                 f"{self.name}: expected to spend less than ${self._budget:g}, have spent ${spent:g}; the request "
                 "was not sent. Raise budget= or call meter.reset()."
             )
-        openai = _import_openai()
         start = time.perf_counter()
-        body = self._body(request)
         try:
-            msgspec.json.encode([body["messages"], body.get("tools")])
+            body = msgspec.json.encode(self._body(request))
         except UnicodeEncodeError as error:
             reason = f"{self.name}: expected messages of valid Unicode, got {error}. Clean their text."
             return ExpertError(reason, outage=False)
         try:
-            reply = bounded_requests.run(asyncio.wait_for(self._ask(body), self._deadline))
+            reply = await asyncio.wait_for(self._asked(body), self._deadline)
             completion = self._completion(reply, time.perf_counter() - start)
         except TimeoutError:
             return ExpertError(
                 f"{self.name}: expected an answer from {self._url} within {self._deadline:g} s in all, none came. "
                 "Raise deadline=, or lower max_tokens."
             )
-        except openai.OpenAIError as error:
-            return self._explain(error)
         except ExpertError as error:
             return error
         except ToolOrchestraError:
@@ -176,32 +218,28 @@ class OpenAIChat(ThreadedChat):
         except Exception as error:  # the client cannot read what the server sent
             found = f"{type(error).__name__}: {error}"[:300].rstrip(".")
             reason = f"{self.name}: expected an answer from {self._url}, got {found}. {_REMEDIES[500]}"
-            return ExpertError(reason)
+            return ExpertError(without_credentials(reason))
         self._answered = True
         self.meter.add(completion)
         return completion
 
-    async def _ask(self, body: dict[str, Any]) -> ServerReply:
-        """Return the server's reply, asked for again when it breaks off.
-
-        The client retries what times out or loses its connection, streams included. Left to retry here are bodies that
-        were received in whole but hold only part of an answer.
-        """
-        model, messages = body.pop("model"), body.pop("messages")
-        client, retries = self._connection(), self._max_retries
-        while True:
-            response = await client.chat.completions.with_raw_response.create(
-                model=model, messages=messages, extra_body=body
-            )
+    async def _asked(self, body: bytes) -> ServerReply:
+        """Return the server's reply to a body, sent again as long as that may help."""
+        for attempt in range(self._max_retries + 1):
+            headers: Mapping[str, str] = {}
             try:
-                return read_reply(response.content, response.headers.get("content-type", ""))
+                response = await self._connection().post(body)
+                headers = response.headers
+                if response.status < 400:
+                    return read_reply(response.content, headers.get("content-type", ""))
+                failure = self._status(response.status, retries.message(response))
+                if not retries.may_pass(response):
+                    raise failure
             except BrokenOffError as error:
-                retries -= response.retries_taken + 1
-                if retries < 0:
-                    raise ExpertError(
-                        f"{self.name}: expected a whole answer from {self._url}, it broke off {self._tries}: "
-                        f"{str(error).rstrip('.')}. {_REMEDIES[500]}"
-                    ) from error
+                failure = ExpertError(
+                    f"{self.name}: expected a whole answer from {self._url}, it broke off {self._tries}: "
+                    f"{str(error).rstrip('.')}. {_REMEDIES[500]}"
+                )
             except RefusedError as error:
                 raise self._status(error.status, str(error)) from error
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -210,8 +248,11 @@ class OpenAIChat(ThreadedChat):
                     f"{self.name}: expected a chat completion from {self._url}, got {text!r} ({error}). "
                     "Check that base_url= is the server's OpenAI-compatible root, mostly ending in /v1."
                 ) from error
-            client = self._connection().with_options(max_retries=retries)
-            await asyncio.sleep(min(_FIRST_PAUSE * 2 ** (self._max_retries - retries - 1), _MAX_PAUSE))
+            except (TimeoutError, OSError, _client_errors()) as error:
+                failure = self._explain(error)
+            if attempt < self._max_retries:
+                await asyncio.sleep(retries.pause(attempt, headers))
+        raise failure
 
     def _body(self, request: ChatRequest) -> dict[str, Any]:
         body: dict[str, Any] = {
@@ -252,28 +293,19 @@ class OpenAIChat(ThreadedChat):
             prompt_token_ids=reply.prompt_token_ids,
         )
 
-    def _explain(self, error: openai.OpenAIError) -> ExpertError:
-        """Return an error that names the expectation, the server's response and the remedy."""
-        openai = _import_openai()
-        if isinstance(error, openai.APITimeoutError):
+    def _explain(self, error: Exception) -> ExpertError:
+        """Return an error that names the expectation, what the connection did and the remedy."""
+        if isinstance(error, TimeoutError):
             text = (
                 f"expected an answer from {self._url} within {self._timeout:g} s, none came {self._tries}. "
                 "Raise timeout=, lower max_concurrency= or max_tokens, or have long answers sent with stream=True."
             )
-        elif isinstance(error, openai.APIConnectionError):
+        else:
+            reason = " ".join(str(error).split())[:300] or type(error).__name__
             text = (
-                f"expected a server at {self._url}, could not reach it {self._tries} ({error.__cause__ or error}). "
+                f"expected a server at {self._url}, could not reach it {self._tries} ({reason}). "
                 "Start it or correct base_url=; of one that was running, see the log."
             )
-        elif isinstance(error, openai.APIStatusError):
-            message = error.message
-            if error.body and message == f"Error code: {error.status_code}":  # the server has a form of its own
-                message = error.body if isinstance(error.body, str) else msgspec.json.encode(error.body).decode()
-            explained = self._status(error.status_code, message)
-            explained.__cause__ = error
-            return explained
-        else:
-            text = f"expected an answer from {self._url}, got {type(error).__name__}: {error}."
         explained = ExpertError(without_credentials(f"{self.name}: {text}"))
         explained.__cause__ = error
         return explained
@@ -290,9 +322,6 @@ class OpenAIChat(ThreadedChat):
         return f"in {self._max_retries + 1} attempt{'s' if self._max_retries else ''}"
 
 
-_FIRST_PAUSE, _MAX_PAUSE = 0.5, 8.0
-"""Seconds before another attempt, doubled each time: as the client itself does."""
-
 _REFUSED = (400, 413, 422)
 """Statuses by which a server blames the request."""
 _CORRECT = "Correct the request: its messages, tools or sampling settings, or leave fields out with extra=."
@@ -308,11 +337,8 @@ _REMEDIES = {
 }
 
 
-def _import_openai() -> Any:
-    try:
-        import openai
-    except ImportError as error:
-        raise ImportError(
-            "OpenAIChat needs the openai client, which is not installed: pip install 'openai>=3.52'"
-        ) from error
-    return openai
+def _client_errors() -> type[Exception]:
+    """Return the errors of the HTTP client, which is imported when it is used."""
+    import aiohttp
+
+    return aiohttp.ClientError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -52,6 +53,13 @@ class ThreadedChat(ABC):
         finally:
             for future in futures:  # after an interrupt, send nothing more
                 future.cancel()
+
+    async def ask(self, request: ChatRequest) -> Completion:
+        """Answer one request, and let the event loop go on meanwhile; an `ExpertError` if it failed for good."""
+        with self._lock:
+            self._threads = self._threads or ThreadPoolExecutor(self._max_concurrency, type(self).__name__)
+            future = self._threads.submit(self._one, request)
+        return all_or_raise([await asyncio.wrap_future(future)])[0]
 
     def close(self) -> None:
         """Wait for requests under way and free the threads."""

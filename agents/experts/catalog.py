@@ -125,7 +125,6 @@ class Catalog:
 
         Raises:
             OptionError: The entry has no endpoint, or the key's variable is not set.
-            ImportError: The `openai` client is not installed.
         """
         return self.shared_chat(name) if is_worker() else endpoint_chat(name, self.spec(name))
 

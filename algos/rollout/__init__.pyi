@@ -1,5 +1,11 @@
 from .engine import RolloutEngine as RolloutEngine, RolloutRequest as RolloutRequest, Row as Row
 from .multi_agent import MultiAgentEngine as MultiAgentEngine, Slot as Slot
-from .sampling import ModelSampler as ModelSampler, Sample as Sample, Sampler as Sampler
+from .sampling import (
+    AsyncSampler as AsyncSampler,
+    ModelSampler as ModelSampler,
+    Sample as Sample,
+    Sampler as Sampler,
+    draw_key as draw_key,
+)
 from .starts import Start as Start, make_env as make_env
 from .trajectory import TokenTrajectory as TokenTrajectory, TrainRow as TrainRow, row_logps as row_logps

@@ -1,4 +1,7 @@
-"""The rollout engine: plays many environments in lockstep with one policy and yields rows to train on.
+"""The rollout engine: plays many environments at the same time with one policy and returns rows to train on.
+
+An episode is a coroutine, so that a slow tool or reply holds up no other episode (`toolorchestra.agents.event_loop`).
+What a policy draws depends on the request and the turn only: results do not depend on timing.
 
 Token-in-token-out: a row's ids are the prompt, then in turns the ids that the policy sampled and the ids of the
 environment's answers, each encoded once and only ever appended (`TokenTrajectory`); the mask is 1 exactly on the
@@ -9,9 +12,11 @@ how a policy learns from rows (`toolorchestra.algos.group_rollouts`, `toolorches
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -19,11 +24,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolorchestra.agents.builtin.renderer import Message, Renderer, check_prefix
-from toolorchestra.algos.rollout.sampling import Sample, Sampler
+from toolorchestra.agents.event_loop import run, together
+from toolorchestra.algos.rollout.sampling import AnySampler, Sample, SampleOne, draw_key, sample_one
 from toolorchestra.algos.rollout.starts import Start
 from toolorchestra.algos.rollout.trajectory import TokenTrajectory
 from toolorchestra.envs.episode import Episode
 from toolorchestra.envs.play import Play
+from toolorchestra.envs.step_threads import StepThreads
 from toolorchestra.envs.unjudged import unjudged_reason
 
 INVALID_OUTCOMES = ("infra_error", "judge_error")
@@ -31,10 +38,17 @@ INVALID_OUTCOMES = ("infra_error", "judge_error")
 
 
 class RolloutRequest(NamedTuple):
-    """One episode to play, and the number of the group that its row belongs to."""
+    """One episode to play.
+
+    Attributes:
+        group: Number of the group that its row belongs to.
+        start: Where it begins.
+        seed: Of what the policy draws in it; None: the number of the request among those played with it.
+    """
 
     group: int
     start: Start
+    seed: int | None = None
 
 
 @dataclass(slots=True)
@@ -103,22 +117,23 @@ class _Slot:
     """An environment and the episode being played in it."""
 
     env: gym.Env[Any, Any]
-    request: RolloutRequest
     row: Row
     trajectory: TokenTrajectory
     tools: Sequence[Mapping[str, Any]]
-    attempt: int
     seen: list[int] = field(default_factory=list)  # every id so far, to check that prompts only grow
     over: bool = False
 
 
 class RolloutEngine:
-    """Plays episodes in lockstep: all environments take a turn together, and a free slot is filled at once.
+    """Plays episodes, many at a time.
+
+    A `Sampler` of batches is given the prompts of all episodes that wait for it: with environments that do not block,
+    all that are in flight. An `AsyncSampler` is asked for each episode by itself.
 
     Args:
         make_env: Makes one environment.
         renderer: Turns messages into ids and back.
-        slots: Environments played at the same time.
+        in_flight: Maximum number of episodes at a time.
         max_turns: Turns of the policy after which an episode counts as failed.
         max_turn_ids: Maximum of ids of one turn.
         max_ids: Maximum of ids of an episode.
@@ -132,7 +147,7 @@ class RolloutEngine:
         make_env: Callable[[], gym.Env[Any, Any]],
         renderer: Renderer,
         *,
-        slots: int = 64,
+        in_flight: int = 64,
         max_turns: int = 50,
         max_turn_ids: int = 512,
         max_ids: int = 32_000,
@@ -140,46 +155,44 @@ class RolloutEngine:
         agent: str = "orchestrator",
         token_budget: int | None = None,
     ) -> None:
-        self.make_env, self.renderer, self.slots, self.agent = make_env, renderer, slots, agent
+        self.make_env, self.renderer, self.in_flight, self.agent = make_env, renderer, in_flight, agent
         self.max_turns, self.max_turn_ids, self.max_ids, self.retries = max_turns, max_turn_ids, max_ids, retries
         self.token_budget = token_budget
         self._free: list[gym.Env[Any, Any]] = []
         self._tokens, self._seconds = 0, 0.0
+        self._playing: dict[int, _Slot] = {}
+        self._ended = asyncio.Condition()
 
     def play(
-        self, sampler: Sampler, requests: Iterable[RolloutRequest], progress: Callable[[int], None] = lambda done: None
+        self,
+        sampler: AnySampler,
+        requests: Iterable[RolloutRequest],
+        progress: Callable[[int], None] = lambda done: None,
     ) -> list[Row]:
         """Play every request and return its row, in the order of the requests.
 
-        After each turn `progress` is called with the number of episodes that have ended.
+        After each turn of an episode `progress` is called with the number of episodes that have ended.
         """
         begun = time.perf_counter()
-        waiting = iter(list(enumerate(requests)))
+        waiting = list(enumerate(requests))
         rows: dict[int, Row] = {}
-        playing: dict[int, _Slot] = {}
-        while True:
-            while self._has_room(playing.values()) and (request := next(waiting, None)):
-                playing[request[0]] = self._start(request[1])
-            if not playing:
-                break
-            self._turn(sampler, list(playing.values()))
-            for number, slot in [(number, slot) for number, slot in playing.items() if slot.over]:
-                self._free.append(slot.env)
-                if not slot.row.valid and slot.attempt < self.retries:
-                    playing[number] = self._start(slot.request, slot.attempt + 1)
-                else:
-                    rows[number] = playing.pop(number).row
-                    self._tokens += len(slot.trajectory.ids)
-            progress(len(rows))
+        steps = StepThreads(self.in_flight)
+        self._playing, self._ended = {}, asyncio.Condition()
+        left, sample = iter(waiting), sample_one(sampler)
+        players = (self._player(left, rows, sample, steps, progress) for _ in range(min(self.in_flight, len(waiting))))
+        try:
+            run(together(*players))
+        finally:
+            steps.close()
         self._seconds += time.perf_counter() - begun
         return [rows[number] for number in sorted(rows)]
 
-    def _has_room(self, playing: Collection[_Slot]) -> bool:
+    def _has_room(self) -> bool:
         """Return whether another episode may start, as long as the longest that is being played."""
-        if not playing or self.token_budget is None:
-            return len(playing) < self.slots
-        longest = max(len(slot.trajectory.ids) for slot in playing) + self.max_turn_ids
-        return len(playing) < min(self.slots, self.token_budget // longest)
+        if not self._playing or self.token_budget is None:
+            return True
+        longest = max(len(slot.trajectory.ids) for slot in self._playing.values()) + self.max_turn_ids
+        return len(self._playing) < self.token_budget // longest
 
     def speed(self) -> float:
         """Return ids read and written per second of play since the last call."""
@@ -191,8 +204,37 @@ class RolloutEngine:
         while self._free:
             self._free.pop().close()
 
-    def _start(self, request: RolloutRequest, attempt: int = 0) -> _Slot:
-        env = self._free.pop() if self._free else self.make_env()
+    async def _player(
+        self,
+        waiting: Iterator[tuple[int, RolloutRequest]],
+        rows: dict[int, Row],
+        sample: SampleOne,
+        steps: StepThreads,
+        progress: Callable[[int], None],
+    ) -> None:
+        """Play one episode after the other, until none waits."""
+        for number, request in waiting:
+            seed = number if request.seed is None else request.seed
+            async with self._ended:
+                await self._ended.wait_for(self._has_room)
+            for attempt in range(self.retries + 1):
+                env = self._free.pop() if self._free else self.make_env()
+                slot = self._playing[number] = await steps.run(env, partial(self._start, env, request))
+                while not slot.over:
+                    key = draw_key(seed, attempt, slot.row.turns)
+                    drawn = await self._sample(slot, sample, key)
+                    await steps.run(env, partial(self._step, slot, drawn))
+                    progress(len(rows))
+                self._free.append(env)
+                if slot.row.valid:
+                    break
+            rows[number] = self._playing.pop(number).row
+            self._tokens += len(slot.trajectory.ids)
+            async with self._ended:
+                self._ended.notify_all()
+            progress(len(rows))
+
+    def _start(self, env: gym.Env[Any, Any], request: RolloutRequest) -> _Slot:
         observation, info = env.reset(seed=request.start.seed, options=request.start.reset_options())
         messages = list(info.get("messages") or [{"role": "user", "content": str(observation)}])
         tools = list(info.get("tools") or ())
@@ -207,16 +249,15 @@ class RolloutEngine:
             difficulty=int(info.get("difficulty") or 0),
             messages=messages,
         )
-        return _Slot(env, request, row, trajectory, tools, attempt)
+        return _Slot(env, row, trajectory, tools)
 
-    def _turn(self, sampler: Sampler, slots: Sequence[_Slot]) -> None:
-        prompts = [slot.trajectory.ids for slot in slots]
-        for slot, prompt in zip(slots, prompts, strict=True):
-            check_prefix(slot.seen, prompt)
-        limits = [min(self.max_turn_ids, max(1, self.max_ids - len(prompt))) for prompt in prompts]
-        for slot, prompt, sample in zip(slots, prompts, sampler(prompts, limits), strict=True):
-            slot.seen = prompt + sample.ids
-            self._step(slot, sample)
+    async def _sample(self, slot: _Slot, sample: SampleOne, key: int) -> Sample:
+        """Return what the policy writes in its next turn."""
+        prompt = slot.trajectory.ids
+        check_prefix(slot.seen, prompt)
+        drawn = await sample(prompt, min(self.max_turn_ids, max(1, self.max_ids - len(prompt))), key)
+        slot.seen = prompt + drawn.ids
+        return drawn
 
     def _step(self, slot: _Slot, sample: Sample) -> None:
         row = slot.row

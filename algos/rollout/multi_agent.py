@@ -1,4 +1,4 @@
-"""The rollout engine for several agents: plays many episodes in lockstep, and lets them branch.
+"""The rollout engine for several agents: plays many episodes at the same time, and lets them branch.
 
 Each agent of an episode has its own token trajectory: its opening, then in turns the ids that its policy sampled and
 the ids of its observations, each encoded once and only ever appended. A slot can be forked in the middle of an episode,
@@ -14,24 +14,35 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from toolorchestra.agents.builtin.renderer import Renderer
+from toolorchestra.agents.event_loop import run, together
 from toolorchestra.algos.rollout.engine import INVALID_OUTCOMES
-from toolorchestra.algos.rollout.sampling import Sampler
+from toolorchestra.algos.rollout.sampling import AnySampler, SampleOne, draw_key, sample_one
 from toolorchestra.algos.rollout.starts import Start
 from toolorchestra.algos.rollout.trajectory import TokenTrajectory
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.play import Play
+from toolorchestra.envs.step_threads import StepThreads
 
 
 @dataclass(slots=True)
 class Slot:
-    """An episode being played, and the token trajectories of its agents.
+    """An episode being played.
 
-    It is `broken` if an agent ran out of ids, and then counts as failed.
+    Attributes:
+        play: The episode.
+        trajectories: The token trajectories of its agents.
+        broken: Whether an agent ran out of ids; then it counts as failed.
+        seed: Of what its policies draw.
+        turns: Turns taken.
+        forks: Branches that began here; each has a seed of its own.
     """
 
     play: Play
     trajectories: dict[str, TokenTrajectory]
     broken: bool = False
+    seed: int = 0
+    turns: int = 0
+    forks: int = 0
 
     @property
     def over(self) -> bool:
@@ -73,9 +84,10 @@ class Slot:
         return sum(1 for _ in self.play.episode.calls)
 
     def fork(self) -> Slot:
-        """Return an independent slot in the same state."""
+        """Return an independent slot in the same state, in which other ids will be drawn."""
         trajectories = {agent: trajectory.fork() for agent, trajectory in self.trajectories.items()}
-        return Slot(self.play.branch(), trajectories, self.broken)
+        self.forks += 1
+        return Slot(self.play.branch(), trajectories, self.broken, draw_key(self.seed, self.forks), self.turns)
 
 
 class MultiAgentEngine:
@@ -99,12 +111,12 @@ class MultiAgentEngine:
         policies: Mapping[str, str],
         renderers: Mapping[str, Renderer],
         *,
-        slots: int = 128,
+        in_flight: int = 128,
         max_turn_ids: int = 512,
         max_ids: int = 32_000,
     ) -> None:
         self.env, self.policies, self.renderers = env, dict(policies), dict(renderers)
-        self.slots, self.max_turn_ids, self.max_ids = slots, max_turn_ids, max_ids
+        self.in_flight, self.max_turn_ids, self.max_ids = in_flight, max_turn_ids, max_ids
         self.generated: Counter[str] = Counter()
 
     def token_counts(self) -> dict[str, float]:
@@ -114,45 +126,53 @@ class MultiAgentEngine:
     def start(self, start: Start) -> Slot:
         """Start an episode and return its slot."""
         self.env.reset(seed=start.seed, options=start.reset_options())
-        return Slot(self.env.play.branch(), {agent: TokenTrajectory() for agent in self.env.possible_agents})
+        trajectories = {agent: TokenTrajectory() for agent in self.env.possible_agents}
+        return Slot(self.env.play.branch(), trajectories, seed=draw_key(start.seed, start.options))
 
     def play(
         self,
-        samplers: Mapping[str, Sampler],
+        samplers: Mapping[str, AnySampler],
         slots: Sequence[Slot],
         until: Callable[[Slot], bool] = lambda slot: False,
         progress: Callable[[int], None] = lambda done: None,
     ) -> None:
         """Continue every slot until it is over, or until `until`, called before each of its turns, is true of it.
 
-        Before each turn `progress` is called with the number of slots that are over.
+        After each turn `progress` is called with the number of slots that are over.
         """
-        while True:
-            progress(sum(slot.over for slot in slots))
-            playing: dict[str, list[Slot]] = {name: [] for name in self.renderers}
-            for slot in slots:
-                if not slot.over and not until(slot):
-                    playing[self.policies[slot.play.current_agent]].append(slot)
-            if not any(playing.values()):
-                return
-            for policy, several in playing.items():
-                for first in range(0, len(several), self.slots):
-                    self._turn(samplers[policy], policy, several[first : first + self.slots])
+        samples = {policy: sample_one(sampler) for policy, sampler in samplers.items()}
+        waiting, over = iter(slots), [slot.over for slot in slots].count(True)
+        steps = StepThreads(self.in_flight)
 
-    def _turn(self, sampler: Sampler, policy: str, slots: Sequence[Slot]) -> None:
+        async def player() -> None:
+            nonlocal over
+            for slot in waiting:
+                while not slot.over and not until(slot):
+                    await self._turn(samples, slot, steps)
+                    over += slot.over
+                    progress(over)
+
+        try:
+            run(together(*(player() for _ in range(min(self.in_flight, len(slots))))))
+        finally:
+            steps.close()
+        progress(over)
+
+    async def _turn(self, samples: Mapping[str, SampleOne], slot: Slot, steps: StepThreads) -> None:
+        policy = self.policies[slot.play.current_agent]
         renderer = self.renderers[policy]
-        ready = []
-        for slot in slots:
-            trajectory = slot.read(renderer)
-            slot.broken = len(trajectory.ids) >= self.max_ids
-            if not slot.broken:
-                ready.append((slot, trajectory))
-        if not ready:
+        trajectory = slot.read(renderer)
+        slot.broken = len(trajectory.ids) >= self.max_ids
+        if slot.broken:
             return
-        prompts = [trajectory.ids for _, trajectory in ready]
-        limits = [min(self.max_turn_ids, self.max_ids - len(prompt)) for prompt in prompts]
-        for (slot, trajectory), sample in zip(ready, sampler(prompts, limits), strict=True):
-            self.generated[policy] += len(sample.ids)
-            trajectory.write(sample)
+        limit = min(self.max_turn_ids, self.max_ids - len(trajectory.ids))
+        sample = await samples[policy](trajectory.ids, limit, draw_key(slot.seed, slot.turns))
+        self.generated[policy] += len(sample.ids)
+        trajectory.write(sample)
+        slot.turns += 1
+
+        def act() -> None:
             slot.play.act(renderer.decode_action(sample.ids, ()).action)
             slot.play.sampled(sample.ids, sample.logprobs)
+
+        await steps.run(slot.play, act)

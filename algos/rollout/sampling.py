@@ -1,13 +1,20 @@
-"""Sampling: continues batches of token ids with a causal language model."""
+"""Sampling: continues token ids with a causal language model, a batch at a time or one sequence by itself.
+
+What is drawn depends on the prompt and on its key alone, never on which other prompts are continued beside it, or when.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import hashlib
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from toolorchestra.agents.batch_calls import BatchCalls
 from toolorchestra.agents.builtin.renderer import Renderer
 from toolorchestra.algos import memory
 from toolorchestra.algos.batching import bundles
@@ -24,10 +31,44 @@ class Sample(NamedTuple):
 
 
 class Sampler(Protocol):
-    """Anything that continues sequences of ids, a batch at a time."""
+    """Anything that continues sequences of ids a batch at a time."""
 
-    def __call__(self, prompts: Sequence[Sequence[int]], limits: Sequence[int]) -> list[Sample]:
-        """Continue each prompt by at most its limit of ids."""
+    def __call__(self, prompts: Sequence[Sequence[int]], limits: Sequence[int], keys: Sequence[int]) -> list[Sample]:
+        """Continue each prompt by at most its limit of ids; same prompt and same key (see `draw_key`), same ids."""
+
+
+class AsyncSampler(Protocol):
+    """Anything that continues sequences of ids one by one, many at a time, such as a server that batches them."""
+
+    async def sample(self, prompt: Sequence[int], limit: int, key: int) -> Sample:
+        """Continue a prompt by at most `limit` ids; same prompt and same key (see `draw_key`), same ids."""
+
+
+AnySampler = Sampler | AsyncSampler
+SampleOne = Callable[[Sequence[int], int, int], Awaitable[Sample]]
+
+
+def sample_one(sampler: AnySampler) -> SampleOne:
+    """Return the coroutine function that continues one prompt by a sampler of either kind.
+
+    A `Sampler` is given all prompts that wait when it is free.
+    """
+    if hasattr(sampler, "sample"):
+        return sampler.sample
+    batch: Sampler = sampler
+    calls: BatchCalls[tuple[Sequence[int], int, int], Sample] = BatchCalls(
+        lambda asked: batch(*map(list, zip(*asked, strict=True)))
+    )
+    return lambda *asked: calls.ask(asked)
+
+
+def draw_key(*parts: object) -> int:
+    """Return the key of what is drawn somewhere: 64 bits that say nothing of those of other parts.
+
+    >>> draw_key(7, 0) == draw_key(7, 0) != draw_key(7, 1)
+    True
+    """
+    return int.from_bytes(hashlib.blake2b(repr(parts).encode(), digest_size=8).digest(), "little")
 
 
 class ModelSampler:
@@ -37,7 +78,7 @@ class ModelSampler:
         model: A Hugging Face causal language model.
         renderer: Says which ids stop a turn and which one pads.
         temperature: 0 means greedy; log-probabilities are then those at temperature 1.
-        seed: Same seed and same calls give the same ids.
+        seed: With the key of a prompt, that of what is drawn for it.
         gib: GiB that the rows continued at once may take beside the weights; None: see `memory.budget`.
     """
 
@@ -48,19 +89,19 @@ class ModelSampler:
         self.device = next(model.parameters()).device
         self.shape = memory.ModelShape.of(model.config)
         self.stops = torch.tensor(renderer.stop_ids, device=self.device)
-        self.generator = torch.Generator(self.device).manual_seed(seed)
+        self.seed = seed
 
     @torch.no_grad()
-    def __call__(self, prompts: Sequence[Sequence[int]], limits: Sequence[int]) -> list[Sample]:
-        """Continue each prompt until a stop id or its limit; a row's draws do not depend on its bundle."""
+    def __call__(self, prompts: Sequence[Sequence[int]], limits: Sequence[int], keys: Sequence[int]) -> list[Sample]:
+        """Continue each prompt until a stop id or its limit."""
         with autocast(self.model):
-            return self._sample(prompts, limits)
+            return self._sample(prompts, limits, keys)
 
-    def _sample(self, prompts: Sequence[Sequence[int]], limits: Sequence[int]) -> list[Sample]:
+    def _sample(self, prompts: Sequence[Sequence[int]], limits: Sequence[int], keys: Sequence[int]) -> list[Sample]:
         training = self.model.training
         self.model.eval()
         samples: dict[int, Sample] = {}
-        noise: list[Tensor] = []
+        drawing = np.array([draw_key(self.seed, key) for key in keys], np.uint64)
         fitting = memory.padded_rows(
             memory.budget(self.device, self.gib),
             self.shape.read_bytes(memory.number_size(self.model)),
@@ -69,12 +110,7 @@ class ModelSampler:
             per_row=self.shape.draw_bytes(),
         )
         for rows in bundles(list(map(len, prompts)), _MIN_ROWS, fitting):
-
-            def uniform(step: int, rows: list[int] = rows) -> Tensor:
-                if step == len(noise):
-                    noise.append(torch.rand((len(prompts), 1), generator=self.generator, device=self.device))
-                return noise[step][rows]
-
+            uniform = _Uniform(drawing[rows], self.device)
             found = self._continue([prompts[row] for row in rows], [limits[row] for row in rows], uniform)
             samples.update(zip(rows, found, strict=True))
         self.model.train(training)
@@ -154,3 +190,25 @@ class ModelSampler:
         stops = self.renderer.stop_ids
         length = min(next((n for n, i in enumerate(ids, 1) if i in stops), len(ids)), limit)
         return Sample(ids[:length], logprobs[:length])
+
+
+class _Uniform:
+    """Numbers in [0, 1) for rows: those of a row depend on its key and the step only (SplitMix64, by step)."""
+
+    _AHEAD = 32
+    """Steps for which numbers are made at once."""
+
+    def __init__(self, keys: NDArray[np.uint64], device: torch.device) -> None:
+        self._keys, self._device = keys, device
+        self._numbers: list[Tensor] = []
+
+    def __call__(self, step: int) -> Tensor:
+        """Return the numbers of a step, of shape ``(B, 1)``; steps are asked for in their order."""
+        if step == len(self._numbers):
+            steps = np.arange(step + 1, step + 1 + self._AHEAD, dtype=np.uint64)
+            bits = self._keys + steps[:, None] * np.uint64(0x9E3779B97F4A7C15)
+            bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+            bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+            numbers = ((bits ^ (bits >> np.uint64(31))) >> np.uint64(40)).astype(np.float32) * np.float32(2**-24)
+            self._numbers += torch.from_numpy(numbers).to(self._device)[:, :, None]
+        return self._numbers[step]

@@ -58,6 +58,11 @@ class AgentView(gymnasium.Env[str, str]):
         return self.multi_agent_env.source
 
     @property
+    def may_block(self) -> bool | None:
+        """Whether a step may wait for something outside this process; None: not known."""
+        return self.multi_agent_env.may_block
+
+    @property
     def episode(self) -> Episode:
         """The record of the current or last episode."""
         return self.multi_agent_env.episode
@@ -94,6 +99,11 @@ class SingleAgentEnv(AgentView):
         super().__init__(multi_agent_env)
         self.agent = agent
         self.partners = {name: partner for name, partner in partners.items() if name != agent}
+
+    @property
+    def may_block(self) -> bool | None:
+        """Whether a step may wait for something outside this process: not known, since partners may."""
+        return super().may_block or None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         """Begin an episode, and let the others act until it is the agent's turn."""

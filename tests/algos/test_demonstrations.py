@@ -48,7 +48,7 @@ def test_demonstrations_are_laid_out_as_rollouts_are(renderer: CompactRenderer) 
     (demonstration,) = play_policy(make_env(ENV, {}), OraclePolicy(), [start])
     ids, mask = encode(renderer, demonstration)
 
-    def recite(prompts, limits):  # type: ignore[no-untyped-def]
+    def recite(prompts, limits, keys):  # type: ignore[no-untyped-def]
         """Write what the demonstration writes at this point."""
         samples = []
         for prompt in prompts:

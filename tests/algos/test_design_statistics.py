@@ -91,7 +91,7 @@ def test_what_is_taught_is_laid_out_as_rollouts_are(env: gym.Env[Any, Any]) -> N
     for start, demonstration in list(zip(starts(env, "train", (1,))[1], good, strict=True))[:5]:
         ids, mask = encode(renderer, demonstration)
         written = ids[mask.index(1) :]
-        recite = lambda prompts, limits, written=written: [Sample(written, [0.0] * len(written))]  # noqa: E731 - one use
+        recite = lambda prompts, limits, keys, written=written: [Sample(written, [0.0] * len(written))]  # noqa: E731 - one use
         (played,) = RolloutEngine(lambda: make_env(ENV, {}), renderer).play(recite, [RolloutRequest(0, start)])
         assert played.prompt_ids + played.completion_ids == ids
         assert isinstance(played.design, Design)
@@ -99,7 +99,7 @@ def test_what_is_taught_is_laid_out_as_rollouts_are(env: gym.Env[Any, Any]) -> N
 
 def test_a_run_reports_designs_and_keeps_its_language(tmp_path: Path) -> None:
     config = grpo.TrainGRPO(
-        env=ENV, output=tmp_path / "run", difficulty=(1,), sft_steps=30, steps=2, groups=2, group_size=4, slots=8,
+        env=ENV, output=tmp_path / "run", difficulty=(1,), sft_steps=30, steps=2, groups=2, group_size=4, in_flight=8,
         eval_samples=1, threads=1, save_every=0, filters=("invalid",),
     )  # fmt: skip
     grpo.train(config)

@@ -70,9 +70,9 @@ def test_padding_on_the_right_is_for_models_of_plain_attention() -> None:
 def test_how_many_rows_are_sampled_at_once_does_not_change_them(make: Any) -> None:
     model, given = make(), prompts(40)
     limits = [1 + n % 7 for n in range(len(given))]
-    expected = ModelSampler(model, RENDERER, seed=1, gib=1.0)(given, limits)
+    expected = ModelSampler(model, RENDERER, seed=1, gib=1.0)(given, limits, range(len(given)))
     for gib in (1e-9, 2e-5):
-        assert near(ModelSampler(model, RENDERER, seed=1, gib=gib)(given, limits), expected)
+        assert near(ModelSampler(model, RENDERER, seed=1, gib=gib)(given, limits, range(len(given))), expected)
 
 
 def test_both_ways_of_padding_give_the_same_samples() -> None:
@@ -82,7 +82,7 @@ def test_both_ways_of_padding_give_the_same_samples() -> None:
     left.shape = ModelShape.of(build_model(50).config)
     assert right.shape.causal
     assert not left.shape.causal
-    assert near(right(given, [6] * 20), left(given, [6] * 20))
+    assert near(right(given, [6] * 20, range(20)), left(given, [6] * 20, range(20)))
 
 
 def test_prompts_of_unequal_length_are_read_without_a_mask_of_every_id_for_every_other(
@@ -97,7 +97,7 @@ def test_prompts_of_unequal_length_are_read_without_a_mask_of_every_id_for_every
 
     monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", watch)
     given = prompts(16)
-    ModelSampler(model, RENDERER, gib=1.0)(given, [3] * 16)
+    ModelSampler(model, RENDERER, gib=1.0)(given, [3] * 16, range(16))
     assert seen
     assert max(seen) <= 16  # one line for each row
 

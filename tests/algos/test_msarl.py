@@ -59,7 +59,7 @@ class Actor:
     def __init__(self, policy: TokenPolicy, say: Callable[[str, int], str]) -> None:
         self.policy, self.say, self.turn = policy, say, 0
 
-    def __call__(self, prompts: Sequence[Sequence[int]], limits: Sequence[int]) -> list[Sample]:
+    def __call__(self, prompts: Sequence[Sequence[int]], limits: Sequence[int], keys: Sequence[int]) -> list[Sample]:
         samples = []
         for prompt in prompts:
             observation = self.policy.tokenizer.decode(list(prompt)).rsplit("<user>", 1)[1]

@@ -60,7 +60,7 @@ def test_there_is_no_going_on_without_a_checkpoint(tmp_path: Path) -> None:
     ("options", "words"),
     [
         ({"temperature": 0.0}, "`temperature`"),
-        ({"slots": 0}, "`slots`"),
+        ({"in_flight": 0}, "`in_flight`"),
         ({"sft_error": 1.5}, "`sft_error`"),
         ({"start": Path("x"), "reasoner": "y"}, "`start`"),
         ({"resume": True, "save_every": 0}, "`resume`"),

@@ -139,7 +139,7 @@ def test_a_chat_model_plays_many_episodes_at_a_time(
     monkeypatch.setattr(model, "complete", lambda requests: batches.append(len(requests)) or complete(requests))
     monkeypatch.setattr(RolloutCommand, "_chat_model", lambda self, name: model)
     file = tmp_path / "llm.jsonl"
-    options = ["--policy", "llm", "--model", "x", "--split", "all", "--episodes", 10, "--parallel", 4, "--out", file]
+    options = ["--policy", "llm", "--model", "x", "--split", "all", "--episodes", 10, "--in-flight", 4, "--out", file]
     output = run("rollout", folder, *options)
     assert output.code == 0
     assert max(batches) == 4

@@ -115,7 +115,7 @@ def test_train_takes_a_domain_and_a_file_of_tasks(run: Run, folder: str, tmp_pat
         file = tmp_path / "tasks.jsonl"
         file.write_text("\n".join(map(json.dumps, run("tasks", folder, "--json").json)), encoding="utf-8")
         env = [str(file), "--env-options", "domain", folder]
-    small = ("--sft-steps", 1, "--steps", 1, "--groups", 2, "--group-size", 2, "--slots", 4, "--eval-samples", 1)
+    small = ("--sft-steps", 1, "--steps", 1, "--groups", 2, "--group-size", 2, "--in-flight", 4, "--eval-samples", 1)
     output = run("train", "grpo", "--env", *env, *small, "--output", tmp_path / "run", "--save-every", 0)
     assert output.code == 0, output.err
     assert (tmp_path / "run" / "final" / "model.safetensors").exists()

@@ -10,13 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from toolorchestra.agents.chat.base import ChatRequest, ScriptedChat
-from toolorchestra.agents.policies.chat_policy import ChatPolicy
-from toolorchestra.agents.policies.registry import make_policy
 from toolorchestra.envs.episode import CallRecord, Episode, Turn, read_episodes
-from toolorchestra.envs.recording import Recording, Reset, Tally, Unplayed, play_many
-from toolorchestra.envs.tool_calling import ToolCallingPlay
-from toolorchestra.toolscale.errors import ExpertError, OptionError
+from toolorchestra.envs.recording import Recording, Tally
+from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.tool import Status
 
 Make = Callable[..., Any]
@@ -107,66 +103,3 @@ def test_no_episodes_add_up_to_nothing() -> None:
     assert (summary["episodes"], summary["interval"], summary["unjudged"]) == (0, (0.0, 1.0), "")
     assert math.isnan(summary["success"])
     assert math.isnan(summary["success_of_all"])
-
-
-def resets(count: int) -> list[Reset]:
-    return [Reset(seed, {"split": "all"}) for seed in range(count)]
-
-
-def test_how_many_are_in_progress_changes_no_episode(make_env: Make) -> None:
-    def played(parallel: int) -> dict[int | None, bytes]:
-        found = play_many(make_env, lambda: make_policy("oracle"), resets(7), parallel=parallel)
-        return {one.seed: one.to_json() for one in found if isinstance(one, Episode)}
-
-    alone = played(1)
-    assert [*alone] == [*range(7)]
-    assert played(3) == alone
-    assert played(99) == alone
-
-
-def test_an_episode_that_was_not_judged_is_played_again(make_env: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    take, faults = ToolCallingPlay._take, iter([True, True, False, *[True] * 3])
-
-    def fails_at_first(self: ToolCallingPlay, agent: str, message: Any) -> None:
-        if next(faults):
-            raise OSError("no disk")
-        take(self, agent, message)
-
-    monkeypatch.setattr(ToolCallingPlay, "_take", fails_at_first)
-    found = list(play_many(make_env, lambda: make_policy("null"), resets(2)))
-    assert [one.outcome for one in found if isinstance(one, Episode)] == ["failed", "infra_error"]
-    assert next(faults, None) is None
-
-
-def test_chat_models_are_asked_for_all_episodes_in_progress_together(
-    make_env: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    chat, batches = ScriptedChat(lambda request: "I do not know."), []
-    complete = chat.complete
-    monkeypatch.setattr(chat, "complete", lambda requests: batches.append(len(requests)) or complete(requests))
-    found = list(play_many(make_env, lambda: ChatPolicy(chat), resets(5), parallel=3))
-    assert batches == [3, 2]
-    assert [(one.seed, one.answer) for one in found if isinstance(one, Episode)] == [
-        (seed, "I do not know.") for seed in range(5)
-    ]
-
-
-def test_an_episode_whose_model_fails_is_given_up_and_the_others_go_on(make_env: Make) -> None:
-    asked = iter(range(99))
-
-    def answer(request: ChatRequest) -> Any:
-        return ExpertError("too busy") if next(asked) == 1 else "I do not know."
-
-    found = list(play_many(make_env, lambda: ChatPolicy(ScriptedChat(answer)), resets(1)))
-    assert [one.seed for one in found if isinstance(one, Episode)] == [0]
-    asked = iter(range(99))
-    chat = ScriptedChat(answer)
-    found = list(play_many(make_env, lambda: ChatPolicy(chat), resets(3), parallel=3))
-    assert found[1] == Unplayed(Reset(1, {"split": "all"}), "too busy")
-    assert [one.seed for one in found if isinstance(one, Episode)] == [0, 2]
-
-
-def test_a_model_that_fails_for_all_is_an_error(make_env: Make) -> None:
-    chat = ScriptedChat(lambda request: ExpertError("no such host"))
-    with pytest.raises(ExpertError, match="2 of 2 requests failed; the first: no such host"):
-        list(play_many(make_env, lambda: ChatPolicy(chat), resets(2), parallel=2))

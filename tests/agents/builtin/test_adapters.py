@@ -105,7 +105,7 @@ def test_samples_of_one_do_not_depend_on_what_the_other_writes_or_learns(team: d
 
     def alone() -> list[Any]:
         sampler = ModelSampler(first.model, first.renderer, seed=1)
-        return [sampler(prompts, [6, 6]) for _ in range(3)]
+        return [sampler(prompts, [6, 6], [n, n]) for n in range(3)]
 
     expected = alone()
     sampler, other = (
@@ -113,9 +113,9 @@ def test_samples_of_one_do_not_depend_on_what_the_other_writes_or_learns(team: d
         ModelSampler(second.model, second.renderer, seed=2),
     )
     found = []
-    for _ in range(3):
-        found.append(sampler(prompts, [6, 6]))
-        other(prompts, [4, 4])
+    for n in range(3):
+        found.append(sampler(prompts, [6, 6], [n, n]))
+        other(prompts, [4, 4], [n, n])
         train(second, steps=1)
     assert found == expected
 

@@ -67,7 +67,7 @@ class Script:
     def __init__(self, looks: int = 1, ends: bool = True) -> None:
         self.looks, self.ends, self.prompts = looks, ends, []
 
-    def __call__(self, prompts: Sequence[Sequence[int]], limits: Sequence[int]) -> list[Sample]:
+    def __call__(self, prompts: Sequence[Sequence[int]], limits: Sequence[int], keys: Sequence[int]) -> list[Sample]:
         self.prompts.append([list(prompt) for prompt in prompts])
         return [self._write(list(prompt)) for prompt in prompts]
 
@@ -90,7 +90,7 @@ def _no_faults() -> None:
 
 
 def test_rows_come_in_the_order_of_the_requests_with_their_outcome() -> None:
-    rows = RolloutEngine(Shop, RENDERER, slots=2).play(Script(), ask("pear", "fig", "plum"))
+    rows = RolloutEngine(Shop, RENDERER, in_flight=2).play(Script(), ask("pear", "fig", "plum"))
     assert [row.task_id for row in rows] == ["pear", "fig", "plum"]
     assert [(row.outcome, row.reward, row.turns, row.cost, row.answered) for row in rows] == [
         ("solved", 1.0, 2, 0.5, True)
@@ -98,7 +98,7 @@ def test_rows_come_in_the_order_of_the_requests_with_their_outcome() -> None:
 
 
 def test_environments_are_reused() -> None:
-    engine = RolloutEngine(Shop, RENDERER, slots=2)
+    engine = RolloutEngine(Shop, RENDERER, in_flight=2)
     engine.play(Script(), ask("pear", "fig", "plum", "pear", "fig"))
     engine.play(Script(), ask("pear", "fig"))
     assert Shop.made == 2
@@ -200,7 +200,7 @@ def test_the_same_seed_gives_the_same_rows(model: Any) -> None:
 
 def test_cached_and_padded_sampling_reports_the_models_own_log_probabilities(model: Any) -> None:
     prompts = [RENDERER.words("price of fig"), RENDERER.words("price of fig ? is is of price")]
-    samples = ModelSampler(model, RENDERER, seed=0)(prompts, [5, 9])
+    samples = ModelSampler(model, RENDERER, seed=0)(prompts, [5, 9], [0, 1])
     for prompt, sample in zip(prompts, samples, strict=True):
         with torch.no_grad():
             logits = model(torch.tensor([prompt + sample.ids])).logits[0]
@@ -214,15 +214,15 @@ def test_what_is_sampled_does_not_depend_on_who_is_sampled_beside(model: Any, mo
     limits = [rng.randrange(1, 12) for _ in prompts]
     assert len(bundles(list(map(len, prompts)), 16)) > 2
     sampler = ModelSampler(model, RENDERER, seed=3)
-    bundled = [sample.ids for _ in range(2) for sample in sampler(prompts, limits)]
+    bundled = [sample.ids for _ in range(2) for sample in sampler(prompts, limits, range(100))]
     monkeypatch.setattr(sampling, "bundles", lambda lengths, *_: [list(range(len(lengths)))])
     sampler = ModelSampler(model, RENDERER, seed=3)
-    assert bundled == [sample.ids for _ in range(2) for sample in sampler(prompts, limits)]
+    assert bundled == [sample.ids for _ in range(2) for sample in sampler(prompts, limits, range(100))]
 
 
 def test_limits_and_stop_ids_end_a_turn(model: Any) -> None:
     prompts = [RENDERER.words("price of fig")] * 3
-    short, none, long = ModelSampler(model, RENDERER, seed=0)(prompts, [2, 0, 40])
+    short, none, long = ModelSampler(model, RENDERER, seed=0)(prompts, [2, 0, 40], range(3))
     assert len(short.ids) <= 2
     assert none.ids == []
     assert RENDERER.end_id not in long.ids[:-1]
@@ -230,7 +230,10 @@ def test_limits_and_stop_ids_end_a_turn(model: Any) -> None:
 
 def test_tokens_are_drawn_in_proportion_to_their_probability(model: Any) -> None:
     prompt = RENDERER.words("price of fig")
-    drawn = [sample.ids[0] for sample in ModelSampler(model, RENDERER, seed=0)([prompt] * 20_000, [1] * 20_000)]
+    drawn = [
+        sample.ids[0]
+        for sample in ModelSampler(model, RENDERER, seed=0)([prompt] * 20_000, [1] * 20_000, range(20_000))
+    ]
     with torch.no_grad():
         probability = model(torch.tensor([prompt])).logits[0, -1].softmax(-1)
     share = torch.bincount(torch.tensor(drawn), minlength=len(probability)) / len(drawn)
@@ -241,7 +244,7 @@ def test_tokens_are_drawn_in_proportion_to_their_probability(model: Any) -> None
 
 def test_temperature_zero_is_greedy(model: Any) -> None:
     prompts = [RENDERER.words("price of fig")]
-    greedy = ModelSampler(model, RENDERER, temperature=0.0, seed=1)(prompts, [1])[0].ids[0]
+    greedy = ModelSampler(model, RENDERER, temperature=0.0, seed=1)(prompts, [1], [0])[0].ids[0]
     with torch.no_grad():
         assert greedy == int(model(torch.tensor(prompts)).logits[0, -1].argmax())
 

@@ -1,0 +1,175 @@
+"""How long rollouts wait for one another: blocking steps, slow replies, many in flight, and a server that fails.
+
+    python benchmarks/rollouts.py [--inspect PYTHON] [--record]
+
+Every figure is a ratio within one run, or CPU seconds: to what the latencies alone take with as many episodes in
+flight, to a run of this library without failures, or, with `--inspect`, to the runner of inspect_ai on the same server.
+PYTHON is that of an environment with inspect_ai and openai, which need not hold this library.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import heapq
+import json
+import math
+import random
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+from provenance import provenance
+
+from toolorchestra.agents.builtin.compact_renderer import CompactRenderer
+from toolorchestra.agents.chat.openai_chat import OpenAIChat
+from toolorchestra.agents.policies.chat_policy import ChatPolicy
+from toolorchestra.algos.rollout.engine import RolloutEngine, RolloutRequest
+from toolorchestra.algos.rollout.sampling import Sample
+from toolorchestra.algos.rollout.starts import Start, make_env
+from toolorchestra.envs.playing import Reset, Unplayed, play_many
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results" / "rollouts.json"
+ENV = "ToolOrchestra-Restaurant-v0"
+SIGMA = 1.2
+EPISODES, IN_FLIGHT, REPLIES, LATENCY = 256, 64, 5, 0.2
+RENDERER = CompactRenderer.build([], ["go on"], {"word": ["a"]})
+
+
+class Sleeping(gym.Env[str, Any]):
+    """An environment whose steps sleep; it does not say that they do."""
+
+    def __init__(self, seconds: Callable[[int, int], float], turns: int) -> None:
+        self.seconds, self.turns = seconds, turns
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        """Begin."""
+        self.number, self.turn = seed or 0, 0
+        return "go", {}
+
+    def step(self, action: Any) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """Sleep."""
+        time.sleep(self.seconds(self.number, self.turn))
+        self.turn += 1
+        return "on", 1.0, self.turn == self.turns, False, {}
+
+
+def write(prompts: Sequence[Sequence[int]], limits: Sequence[int], keys: Sequence[int]) -> list[Sample]:
+    """Write at once."""
+    ids = [RENDERER.index["<answer>"], RENDERER.index["a"], RENDERER.end_id]
+    return [Sample(ids, [0.0] * 3) for _ in prompts]
+
+
+def lognormal(*key: object, mean: float) -> float:
+    """Return seconds that depend on a key."""
+    return random.Random(repr(key)).lognormvariate(math.log(mean) - SIGMA**2 / 2, SIGMA)
+
+
+def ideal(episodes: Sequence[float], in_flight: int) -> float:
+    """Return the seconds of episodes of these lengths, so many at a time, each begun when another has ended."""
+    free = [0.0] * in_flight
+    for seconds in episodes:
+        heapq.heapreplace(free, free[0] + seconds)
+    return max(free)
+
+
+def steps(episodes: int, turns: int, in_flight: int, seconds: Callable[[int, int], float]) -> dict[str, float]:
+    """Play an environment whose steps sleep, by the engine of training."""
+    engine = RolloutEngine(lambda: Sleeping(seconds, turns), RENDERER, in_flight=in_flight)
+    began = time.perf_counter()
+    engine.play(write, [RolloutRequest(n, Start(n)) for n in range(episodes)])
+    taken = time.perf_counter() - began
+    alone = ideal([sum(seconds(n, turn) for turn in range(turns)) for n in range(episodes)], in_flight)
+    return {"seconds": taken, "ideal": alone, "ratio": taken / alone}
+
+
+@contextlib.contextmanager
+def server(*options: object) -> Iterator[str]:
+    """Start the server in a process of its own, and yield its address."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, str(HERE / "latency_server.py"), str(port), *map(str, options)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()
+            yield f"http://127.0.0.1:{port}/v1"
+        finally:
+            process.terminate()
+
+
+def play(url: str, episodes: int, in_flight: int) -> dict[str, float]:
+    """Play an environment of this library with a model at a server; making the environments is not measured."""
+    envs = [make_env(ENV, {}) for _ in range(in_flight)]
+    for env in envs:
+        env.reset(seed=0)
+    began, worked = time.perf_counter(), time.process_time()
+    with OpenAIChat(url, "m", max_concurrency=in_flight) as model:
+        resets = [Reset(n, {"split": "test"}) for n in range(episodes)]
+        found = list(play_many(envs.pop, lambda: ChatPolicy(model), resets, in_flight=in_flight))
+    seconds, cpu = time.perf_counter() - began, time.process_time() - worked
+    assert not any(isinstance(one, Unplayed) for one in found)
+    assert all(len(one.turns) == REPLIES for one in found)  # type: ignore[union-attr]  # they are episodes
+    with urllib.request.urlopen(url.replace("/v1", "/count")) as counted:
+        requests = json.load(counted)
+    return {"seconds": seconds, "cpu": cpu, "requests": requests, "cpu_ms_per_request": cpu / requests * 1e3}
+
+
+def beside_inspect(python: str | None) -> dict[str, Any]:
+    """Play the same episodes by this library and by inspect_ai, at constant and at lognormal latency."""
+    found: dict[str, Any] = {}
+    for name, sigma in (("constant", 0.0), ("lognormal", SIGMA)):
+        with server("--latency", LATENCY, "--sigma", sigma) as url:
+            ours = play(url, EPISODES, IN_FLIGHT)
+        found[name] = {"ours": ours, "ideal": EPISODES * REPLIES * LATENCY / IN_FLIGHT}
+        if python:
+            with server("--latency", LATENCY, "--sigma", sigma) as url:
+                command = [python, str(HERE / "rollouts_inspect.py"), url, str(EPISODES), str(IN_FLIGHT)]
+                done = subprocess.run(command, check=True, capture_output=True, text=True)
+            theirs = json.loads(done.stdout.splitlines()[-1])
+            found[name] |= {"inspect_ai": theirs, "ratio": ours["seconds"] / theirs["seconds"]}
+    return found
+
+
+def failing() -> dict[str, Any]:
+    """Play with a server that fails one of 50 requests, and with one that fails none."""
+    found: dict[str, Any] = {}
+    for name, every in (("none fail", 0), ("2 % fail", 50)):
+        with server("--latency", LATENCY, "--fails", every) as url:
+            found[name] = play(url, EPISODES, IN_FLIGHT)
+    found["ratio"] = found["2 % fail"]["seconds"] / found["none fail"]["seconds"]
+    return found
+
+
+def main() -> None:
+    """Measure, and print or record."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--inspect", metavar="PYTHON", help="interpreter that has inspect_ai")
+    parser.add_argument("--record", action="store_true", help=f"write the results to {RESULTS.name}")
+    options = parser.parse_args()
+    with server("--latency", 2.0) as url:
+        many = play(url, 1024, 1024)
+    found = {
+        "64 in flight, 3 steps of 50 ms": steps(64, 3, 64, lambda number, turn: 0.05),
+        "64 in flight, steps of lognormal latency": steps(
+            512, 5, 64, lambda number, turn: lognormal(number, turn, mean=0.05)
+        ),
+        "1,024 in flight over HTTP": many,
+        "beside inspect_ai": beside_inspect(options.inspect),
+        "a server that fails": failing(),
+    }
+    print(json.dumps(found, indent=1))
+    if options.record:
+        RESULTS.write_text(json.dumps({"provenance": provenance("aiohttp", "gymnasium"), **found}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
