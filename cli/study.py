@@ -54,9 +54,7 @@ class StudyCommand(WorkerOptions):
             progress = stack.enter_context(Progress(console=VisibleConsole(stderr=True)))
             bar = progress.add_task(self.name, total=study.episodes(questions, samples) * len(self.seeds))
             executor = stack.enter_context(self._executor())
-            found = study.run(
-                questions, samples, tick=lambda: progress.advance(bar), executor=executor, **options
-            )
+            found = study.run(questions, samples, tick=lambda: progress.advance(bar), executor=executor, **options)
             progress.stop()
             print(study.markdown(found), end="")
             if self.out is not None:

@@ -61,7 +61,9 @@ class SynthAdversarialCommand(WorkerOptions):
         tasks: list[Task] = []
         shares = [self.count * (n + 1) // len(domains) - self.count * n // len(domains) for n in range(len(domains))]
         make = partial(make_attacked, seed=self.seed, split=self.split)
-        units = (Unit(("attacks", domain.name), make, (domain, due)) for domain, due in zip(domains, shares, strict=True))
+        units = (
+            Unit(("attacks", domain.name), make, (domain, due)) for domain, due in zip(domains, shares, strict=True)
+        )
         with self._executor() as executor:
             found = list(executor.run(units))
         for domain, (made, _) in zip(domains, found, strict=True):

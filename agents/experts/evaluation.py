@@ -229,9 +229,7 @@ def simulate_parts(
     """Return what `simulate` returns for the same options, the tasks divided among the workers of an executor."""
     size = max(1, -(-len(tasks) // (8 * executor.workers)))
     parts = (tasks[first : first + size] for first in range(0, len(tasks), size))
-    units = (
-        Unit((expert.name, part[0].key), functools.partial(simulate, **options), (expert, part)) for part in parts
-    )
+    units = (Unit((expert.name, part[0].key), functools.partial(simulate, **options), (expert, part)) for part in parts)
     return [evaluation for found in executor.run(units) for evaluation in found]
 
 

@@ -192,11 +192,7 @@ class ParaManagerStudy(msgspec.Struct, frozen=True):
 
 
 def run(
-    questions: int = QUESTIONS,
-    samples: int = SAMPLES,
-    *,
-    tick: Tick = lambda: None,
-    executor: Executor | None = None,
+    questions: int = QUESTIONS, samples: int = SAMPLES, *, tick: Tick = lambda: None, executor: Executor | None = None
 ) -> ParaManagerStudy:
     """Play everything, with the workers of an executor if there is one.
 

@@ -188,9 +188,7 @@ def run(
     return TMATRStudy([found[seed, name] for seed in seeds for name in schedules])
 
 
-def _trained(
-    schedule: str, seed: int, folder: Path, questions: int, samples: int, more: Sequence[str]
-) -> TrainingRun:
+def _trained(schedule: str, seed: int, folder: Path, questions: int, samples: int, more: Sequence[str]) -> TrainingRun:
     return read_run(schedule, seed, train(schedule, seed, folder, questions=questions, samples=samples, more=more))
 
 

@@ -31,7 +31,9 @@ class _Process:
     def __init__(self, address: Any, key: bytes) -> None:
         spawn = multiprocessing.get_context("spawn")
         self.pipe, theirs = spawn.Pipe()
-        self.process = spawn.Process(target=_work, args=(theirs, address, key), daemon=True, name="toolorchestra worker")
+        self.process = spawn.Process(
+            target=_work, args=(theirs, address, key), daemon=True, name="toolorchestra worker"
+        )
         self.process.start()
         theirs.close()  # so that the pipe ends when the worker does
         self.ready = False

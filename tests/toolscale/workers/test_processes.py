@@ -70,7 +70,9 @@ def test_errors_of_the_library_arrive_as_they_were() -> None:
 
 def test_a_unit_whose_worker_ends_is_done_again_once(two: ProcessExecutor, tmp_path: Path) -> None:
     mark = tmp_path / "mark"
-    ends_once = f"[p := __import__('pathlib').Path({str(mark)!r}), p.exists() or p.touch() or __import__('os')._exit(1)]"
+    ends_once = (
+        f"[p := __import__('pathlib').Path({str(mark)!r}), p.exists() or p.touch() or __import__('os')._exit(1)]"
+    )
     units = [Unit((n,), eval, (ends_once if n == 4 else str(n),)) for n in range(12)]
     found = list(two.run(units))
     assert [*found[:4], *found[5:]] == [*range(4), *range(5, 12)]
