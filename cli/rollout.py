@@ -107,16 +107,20 @@ class RolloutCommand(SourceOptions, WorkerOptions):
         from toolorchestra.cli.display_episodes import tally_text
         from toolorchestra.envs.failures import pass_shares
         from toolorchestra.envs.recording import Recording, Tally
-        from toolorchestra.envs.recording_units import play_units, total_usage
+        from toolorchestra.envs.recording_units import closing_model, play_units, total_usage
 
         make_env, make_policy = self._players()
         with closing(make_env()) as env:
             resets = self._resets(env.source)
-        make_policy()  # wrong options are refused before a file is made
+        policy = make_policy()  # wrong options are refused before a file is made
         file = self.out or Path("rollouts") / f"{Path(self.env).name}.{self.policy}.{self.split}.jsonl"
         spent: list[Usage] = []
         began = time.perf_counter()
-        with self._executor() as executor, Recording(file, self._origin(), resume=self.resume) as recording:
+        with (
+            closing_model(policy),
+            self._executor() as executor,
+            Recording(file, self._origin(), resume=self.resume) as recording,
+        ):
             tally = Tally(recording.episodes)
             waiting = [reset for reset in resets if reset.seed not in recording.done]
             setup = self._players if self._fans_out else lambda: (make_env, make_policy)

@@ -10,6 +10,7 @@ import functools
 import operator
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import gymnasium
@@ -114,6 +115,16 @@ def _play_unit(setup: bytes, resets: Sequence[Reset], in_flight: int) -> tuple[l
 def _usage(policy: Policy) -> Usage:
     """Return what the model of a policy has used so far; the model is the same for all policies of a process."""
     return policy.model.meter.usage if isinstance(policy, ChatPolicy) else Usage()
+
+
+@contextmanager
+def closing_model(policy: Policy) -> Iterator[None]:
+    """Close the connections of a policy's model at the end, if it has a model with some."""
+    try:
+        yield
+    finally:
+        if close := getattr(getattr(policy, "model", None), "close", None):
+            close()
 
 
 def total_usage(parts: Iterable[Usage]) -> Usage:

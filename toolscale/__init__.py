@@ -16,6 +16,7 @@ It imports nothing else of the library. Its modules, from the ground up:
                                      preference_mentions and preference_words (what an instruction means)
     domain_statistics, domain_card   what a domain holds, as figures and as Markdown
     answers, symbolic                are two answers to a question the same?
+    workers/                         units of work in several processes or on a Ray cluster
     synth/                           domains written by a model, or made of a SQLite file
     domains/                         the domains that come with the library
 """

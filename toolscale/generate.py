@@ -1,7 +1,7 @@
 """Tasks at scale: tens of thousands of verified tasks of any domains, without a model, streamed to a file.
 
 Workers make *blocks* of tasks: all bindings of an intent, or some tasks by one operator of evolution with a
-seed of their own. The process of the command takes the blocks in a fixed order, drops repeated tasks and numbers new ones, so the
+seed of their own. The blocks are taken in a fixed order, repeated tasks dropped and new ones numbered, so the
 result depends on the seed and not on the number of workers. Of a training task and a test task with the same solution
 the first is kept. The rivals of a fact are what the domain's own tasks of the intent have in its place. Memory grows by
 some bytes a task, and an operator that makes few new tasks in a domain is dropped.

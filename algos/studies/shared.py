@@ -33,7 +33,7 @@ def done_parts(
 ) -> Iterator[Part]:
     """Yield what each function returns for its arguments and, as its last one, a tick; done by an executor's workers.
 
-    Workers cannot move the bar of this process: `tick` is called here, for each part as often as its result has `episodes`.
+    Workers cannot move the bar of this process: `tick` is then called here, so often as the result has `episodes`.
     """
     here = isinstance(executor, InProcess)
     given = tick if here else no_tick

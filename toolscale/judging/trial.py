@@ -71,7 +71,8 @@ def try_attacks(
 ) -> AttackReport:
     """Judge all attacks on `tasks` and all rephrasings of their answers; `progress` is called after each task.
 
-    With `part` only the tasks at these places are tried, as they are when all are. Wrong answers are tried with the reference calls made, and ("..., nothing done") with none.
+    With `part` only the tasks at these places are tried, as they are when all are. Wrong answers are tried with the
+    reference calls made, and ("..., nothing done") with none.
     """
     report = AttackReport()
     rng = random.Random(f"attacks:{domain.name}")

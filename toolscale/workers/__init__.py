@@ -1,7 +1,8 @@
 """Worker processes: units of work done side by side, on this machine or on a Ray cluster, their results in order.
 
 A `Unit` is a function of this library with its arguments. An `Executor` does units and yields their results in the
-order of the units, so that what is written of them is the same bytes for any number of workers. See ``docs/cluster.md``.
+order of the units, so that what is written of them is the same bytes for any number of workers
+(``docs/cluster.md``).
 
     units            a unit, the protocol of executors, and units done one after another in this process
     central          functions that must run in one place for all workers: rate limits and budgets

@@ -38,8 +38,8 @@ class _Job(msgspec.Struct, eq=False):
 class WorkerPool(ABC, Generic[WorkerT]):
     """An executor whose workers are other processes, which stay until the pool is closed.
 
-    A worker that ends is replaced, and what it had under way is done again; each unit has exactly one result. Subclasses
-    implement `_start`, `_give`, `_news` and `_stop`.
+    A worker that ends is replaced, and what it had under way is done again; each unit has exactly one result.
+    Subclasses implement `_start`, `_give`, `_news` and `_stop`.
 
     Args:
         workers: Maximum number of workers; they are started as units come.

@@ -283,3 +283,20 @@ def test_no_text_raises(text: str):
 def test_courtesy_changes_nothing(before: list[str]):
     for expected, answer in ((PRICE, "Dish D15 costs $21.00."), (STATE, "The wheelchair journey on C42 is booked.")):
         assert judge_answer(" ".join([*before, answer]), expected) == []
+
+
+def test_the_reason_names_what_the_answer_states_first() -> None:
+    # and not what a set, whose order differs between processes, begins with
+    restock = expect(
+        "Broccoli: low or not? 12 units if low. And what is in stock?",
+        "The stock of broccoli is not low, there are 12 units, so nothing has been ordered.",
+        ["12"],
+        shown=[("stock", 12)],
+        idle=True,
+    )
+    restock = dataclasses.replace(restock, denied=frozenset(("low", "ordered")))
+    for answer, first in (
+        ("It is low; 12 units were ordered.", "low"),
+        ("12 units were ordered, as it is low.", "ordered"),
+    ):
+        assert judge_answer(answer, restock) == [f"the answer states {first!r}, which does not hold"]
