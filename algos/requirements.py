@@ -35,6 +35,8 @@ STATE_BYTES: dict[OptimizerName, float] = {
 """Bytes that an optimiser keeps of a weight."""
 BITS4_BYTES = 0.516
 """Bytes of a weight in 4 bits, with its share of the scales (QLoRA, §3: 4.127 bits)."""
+LOGIT_BYTES = 16
+"""Bytes that a logit takes in training: itself, its probability and gradient, and what they are computed in."""
 BUILTIN_VOCABULARY = 2000
 """Vocabulary that is expected of a built-in model, which is made from the environment."""
 
@@ -76,7 +78,7 @@ class Requirements:
         cache: Keys and values of the rows that are sampled at once.
         reading: What a layer computes with while these rows are read, and the next ids are drawn.
         activations: What is kept of the rows of one backward pass.
-        logits: The logits of a chunk of their positions.
+        logits: The logits of a chunk of their positions, and the gradient of the head.
         sampled_rows: The rows that are sampled at once, of `length` ids.
         trained_rows: Those of one backward pass.
         length: Maximum of ids of a row.
@@ -141,12 +143,15 @@ def requirements(config: LearnerOptions, device: torch.device, there: int) -> Re
     shape, length = one.shape, config.longest
     batch, sampled = _rows(config)
     training = shape.train_bytes(size, checkpointing=config.gradient_checkpointing)
+    if config.lora_rank:
+        training += size * shape.written * (1 if config.gradient_checkpointing else shape.layers)
     trained = min(batch, memory.padded_rows(int(bundle), training, masked=False)(length))
     reading = shape.read_bytes(size) + 5 * length * (not shape.causal)
     fitting = memory.padded_rows(
         int(bundle), shape.read_bytes(size), masked=not shape.causal, per_row=shape.draw_bytes()
     )
     sampled = min(sampled, fitting(length))
+    head = 0.0 if config.lora_rank else 4.0 * shape.vocabulary * shape.hidden  # its gradient, before it is added
     positions = min(trained * length, max(1, memory.CHUNK // shape.vocabulary))
     return Requirements(
         weights=weights,
@@ -157,7 +162,7 @@ def requirements(config: LearnerOptions, device: torch.device, there: int) -> Re
         cache=float(sampled * length * shape.cache_bytes(size)),
         reading=float(sampled * (length * (reading - shape.cache_bytes(size)) + shape.draw_bytes())),
         activations=float(trained * length * training),
-        logits=float(4 * 4 * positions * shape.vocabulary),
+        logits=float(LOGIT_BYTES * positions * shape.vocabulary) + head,
         sampled_rows=sampled,
         trained_rows=trained,
         length=length,
@@ -235,7 +240,7 @@ def _fits(config: LearnerOptions, device: torch.device, there: int) -> bool:
 
 
 def _changes(config: LearnerOptions, device: torch.device) -> Iterator[tuple[dict[str, Any], str]]:
-    """Yield options that take less memory than those of a configuration, the mildest first, and how they are written."""
+    """Yield options that take less memory than those of a configuration, the mildest first, and their flags."""
     if config.memory is not None:
         yield {"memory": None}, "no --memory"
     if not config.gradient_checkpointing:

@@ -166,6 +166,24 @@ def test_gradient_checkpointing_changes_nothing_of_an_adapter(model: str, tmp_pa
     assert not torch.allclose(found[0], states(TokenPolicy.load(model).model))
 
 
+@pytest.mark.parametrize("aggregation", ["grpo", "dapo"])
+def test_accumulation_gives_the_gradient_of_the_whole_batch(model: str, tmp_path: Path, aggregation: Any) -> None:
+    weights = []
+    for micro_batch in (None, 1, 3):
+        config = options(
+            model, tmp_path, micro_batch=micro_batch, groups=4, steps=1, optimizer="sgd", learning_rate=1.0
+        )
+        config.aggregation = aggregation
+        policy = precision.start_policy(config, model)
+        before = [parameter.clone() for parameter in policy.model.parameters()]
+        train(config, policy)
+        steps = [now.detach() - then.detach() for now, then in zip(policy.model.parameters(), before, strict=True)]
+        weights.append(torch.cat([step.flatten() for step in steps]))
+    assert float(weights[0].abs().max()) > 1e-2
+    for found in weights[1:]:
+        assert float((found - weights[0]).abs().max()) < 1e-7
+
+
 def test_sft_teaches_an_adapter_and_refuses_one_without_a_model(model: str, tmp_path: Path) -> None:
     config = TrainSFT(
         model=model, output=tmp_path, lora_rank=2, threads=1, precision="bf16", schedule="linear", warmup=1
