@@ -21,7 +21,6 @@ from toolorchestra.agents.pretrained import load_pretrained
 from toolorchestra.algos import memory
 from toolorchestra.algos.memory import GIB, ModelShape
 from toolorchestra.algos.options import LearnerOptions, OptimizerName, TrainOptions
-from toolorchestra.algos.options_several_agents import TrainTeam
 from toolorchestra.toolscale.errors import OptionError
 
 STATE_BYTES: dict[OptimizerName, float] = {
@@ -172,13 +171,14 @@ def requirements(config: LearnerOptions, device: torch.device, there: int) -> Re
 def _sources(config: LearnerOptions) -> list[str | None]:
     """Return the folder or hub name of each policy's model; None for a built-in one."""
     start = getattr(config, "start", None)
-    if isinstance(config, TrainTeam):
-        env = config.make_env()
-        names = config.policies(env)
+    if config.several_agents:
+        team: Any = config
+        env = team.make_env()
+        names = team.policies(env)
         env.close()
         if start:
             return [_base(start / name) for name in names]
-        return [None if config.small else config.model_of(name) for name in names]
+        return [None if config.small else team.model_of(name) for name in names]
     return [_base(start) if start else getattr(config, "model", None)]
 
 
@@ -211,10 +211,10 @@ def _reference(config: LearnerOptions, policies: list[ModelSizes]) -> float:
 
 def _rows(config: LearnerOptions) -> tuple[int, int]:
     """Return the maximum of rows of one backward pass, and of rows sampled at once."""
-    most = config.micro_batch
+    most = config.micro_batch or 0
     if not isinstance(config, TrainOptions):
-        return most or getattr(config, "batch", 1), 0
-    batch = getattr(config, "groups", 0) or getattr(config, "questions", 1)
+        return most or int(getattr(config, "batch", 1)), 0
+    batch: int = getattr(config, "groups", 0) or getattr(config, "questions", 1)
     for name in ("group_size", "rollouts", "paths"):
         batch *= getattr(config, name, 1)
     return most or batch, config.slots
@@ -222,8 +222,9 @@ def _rows(config: LearnerOptions) -> tuple[int, int]:
 
 def _remedy(config: LearnerOptions, device: torch.device, there: int) -> str:
     """Say with which options a configuration would fit: one of several, or several together."""
-    single = []
-    together, flags = config, []
+    single: list[str] = []
+    flags: list[str] = []
+    together = config
     for change, flag in _changes(config, device):
         if _fits(replace(config, **change), device, there):
             single.append(flag)
