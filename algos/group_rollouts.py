@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from toolorchestra.algos import design_statistics
 from toolorchestra.algos.advantages import group_advantages, rollout_filters
+from toolorchestra.algos.autocast import autocast
 from toolorchestra.algos.evaluation import mean_parts, row_means
 from toolorchestra.algos.logits import hidden_states, logits_in_chunks
 from toolorchestra.algos.options_one_agent import Filter, GroupOptions
-from toolorchestra.algos.precision import autocast
 from toolorchestra.algos.rollout.engine import RolloutEngine, RolloutRequest, Row
 from toolorchestra.algos.rollout.sampling import AnySampler, ModelSampler
 from toolorchestra.algos.rollout.starts import Start

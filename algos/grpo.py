@@ -34,11 +34,12 @@ from toolorchestra.agents.builtin.model import ADAPTER_CONFIG, TokenPolicy
 from toolorchestra.agents.builtin.renderer import Renderer
 from toolorchestra.agents.policies.reference import OraclePolicy, RandomPolicy
 from toolorchestra.algos import design_statistics, memory, sft
+from toolorchestra.algos.autocast import autocast
 from toolorchestra.algos.evaluation import PolicyScores, evaluate, outcomes_of, reference, rewards_of
 from toolorchestra.algos.group_rollouts import Curriculum, GroupRollouts, advantages_as_rewards
 from toolorchestra.algos.model_card import card
 from toolorchestra.algos.options_one_agent import TrainGRPO, TrainSFT
-from toolorchestra.algos.precision import autocast, load_policy, save_policy, start_policy
+from toolorchestra.algos.precision import load_policy, save_policy, start_policy
 from toolorchestra.algos.rollout.engine import RolloutEngine, Row
 from toolorchestra.algos.rollout.starts import make_env, starts
 from toolorchestra.algos.stats import Interval, known_mean, paired_bootstrap

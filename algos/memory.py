@@ -163,6 +163,11 @@ class ModelShape:
         """Return the bytes in which the next id of a row is drawn: logits, their logarithms, exponentials and sums."""
         return 4 * 4 * self.vocabulary
 
+    @property
+    def written(self) -> int:
+        """The numbers that the linear layers of a layer write of one id, which adapters add to (once more, measured)."""
+        return 2 * self.hidden + self.queries + 2 * self.keys + 2 * self.inner
+
     def layer_bytes(self, size: int) -> int:
         """Return the bytes that one layer keeps of one id for the backward pass."""
         return size * (7 * self.hidden + 8 * self.queries + 5 * self.keys + 4 * self.inner)

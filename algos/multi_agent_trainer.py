@@ -93,7 +93,7 @@ def teach_team(config: TrainTeam, env: MultiAgentEnv, report: Report) -> Path:
         rows = staged_rows(
             config.make_env, starts, policy, rows=config.sft_steps * _SFT_BATCH, error=config.sft_error, rng=rng
         )
-        own = replace(config, schedule=None, warmup=None)  # those are of the rollouts
+        own = replace(config, rate_schedule=None, warmup=None)  # those are of the rollouts
         sft.fit(policy, rows, own, output=folder, batch=_SFT_BATCH, learning_rate=2e-3, report=report)
     policy.save(folder / "taught")
     return folder / "taught"

@@ -101,7 +101,7 @@ class LearnerOptions(ABC):
     """Load the frozen model under adapters in 4 bits (bitsandbytes, needs a GPU)."""
     optimizer: OptimizerName = "adamw"
     """Optimiser; those in 8 bits need bitsandbytes and a GPU."""
-    schedule: Schedule | None = None
+    rate_schedule: Schedule | None = None
     """How the learning rate goes on after the warm-up; None: ``cosine`` for SFT, else ``constant``."""
     warmup: int | None = None
     """Steps (of SFT), or batches of rollouts, over which the learning rate rises from 0; None: for SFT a tenth of the
@@ -176,9 +176,9 @@ class LearnerOptions(ABC):
 
     def set_up(self, model: Any) -> None:
         """Prepare a model that has been loaded for training."""
-        from toolorchestra.algos.precision import mark
+        from toolorchestra.algos.autocast import mark
 
-        mark(model, self)
+        mark(model, self.precision == "bf16")
         if self.gradient_checkpointing:
             from toolorchestra.algos.logits import base_model
 

@@ -8,7 +8,6 @@ adapters, are loaded in 16 bits, or in 4.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import AbstractContextManager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,23 +20,6 @@ from toolorchestra.toolscale.errors import OptionError, install_line
 
 if TYPE_CHECKING:
     from toolorchestra.algos.options import LearnerOptions
-
-_MARK = "_computes_in_bf16"
-
-
-def mark(model: Any, config: LearnerOptions) -> None:
-    """Let `autocast` of a model be what a configuration says."""
-    for one in (model, getattr(model, "host", None)):
-        if one is not None:
-            setattr(one, _MARK, config.precision == "bf16")
-
-
-def autocast(model: Any) -> AbstractContextManager[Any]:
-    """Return the context in which a model computes."""
-    wrapped = (model, getattr(model, "host", None))
-    if not any(getattr(one, _MARK, False) for one in wrapped if one is not None):
-        return nullcontext()
-    return torch.autocast(next(model.parameters()).device.type, torch.bfloat16)
 
 
 def load_options(config: LearnerOptions) -> dict[str, Any]:

@@ -21,7 +21,6 @@ from toolorchestra.agents.pretrained import load_pretrained
 from toolorchestra.algos import memory
 from toolorchestra.algos.memory import GIB, ModelShape
 from toolorchestra.algos.options import LearnerOptions, OptimizerName, TrainOptions
-from toolorchestra.algos.options_several_agents import TrainTeam
 from toolorchestra.toolscale.errors import OptionError
 
 STATE_BYTES: dict[OptimizerName, float] = {
@@ -35,6 +34,8 @@ STATE_BYTES: dict[OptimizerName, float] = {
 """Bytes that an optimiser keeps of a weight."""
 BITS4_BYTES = 0.516
 """Bytes of a weight in 4 bits, with its share of the scales (QLoRA, §3: 4.127 bits)."""
+LOGIT_BYTES = 16
+"""Bytes that a logit takes in training: itself, its probability and gradient, and what they are computed in."""
 BUILTIN_VOCABULARY = 2000
 """Vocabulary that is expected of a built-in model, which is made from the environment."""
 
@@ -76,7 +77,7 @@ class Requirements:
         cache: Keys and values of the rows that are sampled at once.
         reading: What a layer computes with while these rows are read, and the next ids are drawn.
         activations: What is kept of the rows of one backward pass.
-        logits: The logits of a chunk of their positions.
+        logits: The logits of a chunk of their positions, and the gradient of the head.
         sampled_rows: The rows that are sampled at once, of `length` ids.
         trained_rows: Those of one backward pass.
         length: Maximum of ids of a row.
@@ -141,12 +142,15 @@ def requirements(config: LearnerOptions, device: torch.device, there: int) -> Re
     shape, length = one.shape, config.longest
     batch, sampled = _rows(config)
     training = shape.train_bytes(size, checkpointing=config.gradient_checkpointing)
+    if config.lora_rank:
+        training += size * shape.written * (1 if config.gradient_checkpointing else shape.layers)
     trained = min(batch, memory.padded_rows(int(bundle), training, masked=False)(length))
     reading = shape.read_bytes(size) + 5 * length * (not shape.causal)
     fitting = memory.padded_rows(
         int(bundle), shape.read_bytes(size), masked=not shape.causal, per_row=shape.draw_bytes()
     )
     sampled = min(sampled, fitting(length))
+    head = 0.0 if config.lora_rank else 4.0 * shape.vocabulary * shape.hidden  # its gradient, before it is added
     positions = min(trained * length, max(1, memory.CHUNK // shape.vocabulary))
     return Requirements(
         weights=weights,
@@ -157,7 +161,7 @@ def requirements(config: LearnerOptions, device: torch.device, there: int) -> Re
         cache=float(sampled * length * shape.cache_bytes(size)),
         reading=float(sampled * (length * (reading - shape.cache_bytes(size)) + shape.draw_bytes())),
         activations=float(trained * length * training),
-        logits=float(4 * 4 * positions * shape.vocabulary),
+        logits=float(LOGIT_BYTES * positions * shape.vocabulary) + head,
         sampled_rows=sampled,
         trained_rows=trained,
         length=length,
@@ -167,13 +171,14 @@ def requirements(config: LearnerOptions, device: torch.device, there: int) -> Re
 def _sources(config: LearnerOptions) -> list[str | None]:
     """Return the folder or hub name of each policy's model; None for a built-in one."""
     start = getattr(config, "start", None)
-    if isinstance(config, TrainTeam):
-        env = config.make_env()
-        names = config.policies(env)
+    if config.several_agents:
+        team: Any = config
+        env = team.make_env()
+        names = team.policies(env)
         env.close()
         if start:
             return [_base(start / name) for name in names]
-        return [None if config.small else config.model_of(name) for name in names]
+        return [None if config.small else team.model_of(name) for name in names]
     return [_base(start) if start else getattr(config, "model", None)]
 
 
@@ -206,10 +211,10 @@ def _reference(config: LearnerOptions, policies: list[ModelSizes]) -> float:
 
 def _rows(config: LearnerOptions) -> tuple[int, int]:
     """Return the maximum of rows of one backward pass, and of rows sampled at once."""
-    most = config.micro_batch
+    most = config.micro_batch or 0
     if not isinstance(config, TrainOptions):
-        return most or getattr(config, "batch", 1), 0
-    batch = getattr(config, "groups", 0) or getattr(config, "questions", 1)
+        return most or int(getattr(config, "batch", 1)), 0
+    batch: int = getattr(config, "groups", 0) or getattr(config, "questions", 1)
     for name in ("group_size", "rollouts", "paths"):
         batch *= getattr(config, name, 1)
     return most or batch, config.in_flight
@@ -217,8 +222,9 @@ def _rows(config: LearnerOptions) -> tuple[int, int]:
 
 def _remedy(config: LearnerOptions, device: torch.device, there: int) -> str:
     """Say with which options a configuration would fit: one of several, or several together."""
-    single = []
-    together, flags = config, []
+    single: list[str] = []
+    flags: list[str] = []
+    together = config
     for change, flag in _changes(config, device):
         if _fits(replace(config, **change), device, there):
             single.append(flag)
@@ -235,7 +241,7 @@ def _fits(config: LearnerOptions, device: torch.device, there: int) -> bool:
 
 
 def _changes(config: LearnerOptions, device: torch.device) -> Iterator[tuple[dict[str, Any], str]]:
-    """Yield options that take less memory than those of a configuration, the mildest first, and how they are written."""
+    """Yield options that take less memory than those of a configuration, the mildest first, and their flags."""
     if config.memory is not None:
         yield {"memory": None}, "no --memory"
     if not config.gradient_checkpointing:

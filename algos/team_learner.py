@@ -16,11 +16,11 @@ from torch import Tensor
 
 from toolorchestra.agents.builtin.model import TokenPolicy
 from toolorchestra.algos import memory
+from toolorchestra.algos.autocast import autocast
 from toolorchestra.algos.batching import bundles
 from toolorchestra.algos.losses import clipped_policy_loss
 from toolorchestra.algos.optimizers import make_optimizer, rate_factor
 from toolorchestra.algos.options_several_agents import TrainClipped, TrainTeam
-from toolorchestra.algos.precision import autocast
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine
 from toolorchestra.algos.rollout.starts import Start
 from toolorchestra.algos.rollout.trajectory import TrainRow, row_logps

@@ -42,7 +42,7 @@ def settings(
         schedule: Of the learning rate, unless the options say another.
         warmup: Optimiser steps of its warm-up.
     """
-    schedule = config.schedule or schedule
+    schedule = config.rate_schedule or schedule
     return {
         **({} if config.optimizer == "adamw" else {"optim": config.optimizer}),
         "lr_scheduler_type": scheduler_name(schedule, warmup),

@@ -1,7 +1,7 @@
 """Compare what a dry run says of memory with the peak of the same training.
 
     python benchmarks/memory.py                     three sizes, some minutes on a CPU
-    python benchmarks/memory.py --sizes 256         one of them
+    python benchmarks/memory.py --sizes 512         one of them
 
 Each case runs in a process of its own without a GPU: GRPO on rows of random ids, sampled by the model itself, for two
 steps, so that the second is sampled beside the optimiser's state. The peak is the maximum of the process's resident
@@ -43,7 +43,7 @@ TALK = [[{"role": "user", "content": "one two"}, {"role": "assistant", "content"
 class Benchmark:
     """What is measured."""
 
-    sizes: tuple[int, ...] = (256, 512, 768)
+    sizes: tuple[int, ...] = (512, 640, 768)
     """Widths of the models' residual streams."""
     layers: int = 4
     """Layers of each."""
@@ -60,10 +60,10 @@ class Benchmark:
 
 
 def main(benchmark: Benchmark) -> None:
-    """Measure each size, and the smallest with each of the cases, and write the record."""
+    """Measure each size, and the largest with each of the cases, and write the record."""
     record: list[dict[str, Any]] = []
     for hidden in benchmark.sizes:
-        for case in CASES if hidden == min(benchmark.sizes) else CASES[:1]:
+        for case in CASES if hidden == max(benchmark.sizes) else CASES[:1]:
             with TemporaryDirectory() as folder, ProcessPoolExecutor(1, get_context("spawn")) as process:
                 found = process.submit(measure, benchmark, hidden, case, Path(folder)).result()
             record.append({"hidden": hidden, "options": case, **found})
@@ -127,7 +127,8 @@ def learn(config: TrainGRPO, length: int, written: int) -> None:
 def measure(benchmark: Benchmark, hidden: int, case: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Return the estimate and the peak of a case, in MiB."""
     prepare_torch(1)
-    common: dict[str, Any] = {"groups": 1, "group_size": benchmark.rows, "steps": 2, "save_every": 0, "threads": 1}
+    common: dict[str, Any] = {"groups": 1, "group_size": benchmark.rows, "slots": benchmark.rows}
+    common |= {"steps": 2, "save_every": 0, "threads": 1}
     build(benchmark, 128, 1, folder / "first")
     first = TrainGRPO(model=str(folder / "first"), output=folder / "run", **common, **case)
     learn(first, 16, 2)

@@ -17,7 +17,7 @@ class ReservedLayer(DynamicLayer):
     """The keys and values of one layer, of shape ``(B, heads, ids, width)``, with room for `capacity` ids."""
 
     def __init__(self, capacity: int) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # transformers'
         self.capacity = capacity
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:

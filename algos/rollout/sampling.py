@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from toolorchestra.agents.batch_calls import BatchCalls
 from toolorchestra.agents.builtin.renderer import Renderer
 from toolorchestra.algos import memory
+from toolorchestra.algos.autocast import autocast
 from toolorchestra.algos.batching import bundles
-from toolorchestra.algos.precision import autocast
 
 _MIN_ROWS = 16  # of a bundle that is sampled: each bundle has its own forward pass for every id
 

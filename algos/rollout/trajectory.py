@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
+from toolorchestra.algos.autocast import autocast
 from toolorchestra.algos.batching import bundles
 from toolorchestra.algos.logits import hidden_states, in_chunks
 from toolorchestra.algos.losses import token_logps
-from toolorchestra.algos.precision import autocast
 from toolorchestra.algos.rollout.sampling import Sample
 
 

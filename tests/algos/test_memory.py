@@ -9,15 +9,20 @@ import sys
 from types import SimpleNamespace
 from typing import Any
 
+import gymnasium as gym
 import pytest
 import torch
 from transformers import LlamaConfig, MistralConfig, Qwen3Config, Qwen3ForCausalLM
 
 from toolorchestra.agents.builtin.model import build_model
+from toolorchestra.agents.builtin.renderer import Decoded
 from toolorchestra.algos import logits, memory
 from toolorchestra.algos.losses import token_logps
 from toolorchestra.algos.memory import ModelShape
+from toolorchestra.algos.rollout.engine import RolloutEngine, RolloutRequest
+from toolorchestra.algos.rollout.reserved_cache import ReservedLayer
 from toolorchestra.algos.rollout.sampling import ModelSampler, Sample
+from toolorchestra.algos.rollout.starts import Start
 from toolorchestra.algos.rollout.trajectory import TrainRow, row_logps
 
 CPU = torch.device("cpu")
@@ -127,3 +132,59 @@ def test_log_probabilities_and_their_gradients_are_the_same_in_chunks(monkeypatc
     ]
     mine = token_logps(whole, torch.tensor(rows[0].completion_ids))
     torch.testing.assert_close(found[0, : len(mine)], mine)
+
+
+def test_the_cache_takes_its_memory_once() -> None:
+    layer = ReservedLayer(10)
+    parts = [torch.randn(2, 3, count, 4) for count in (5, 1, 4)]
+    places = set()
+    for part in parts:
+        keys, values = layer.update(part, 2 * part)
+        places.add((keys.data_ptr(), values.data_ptr()))
+    assert len(places) == 1
+    assert layer.get_seq_length() == 10
+    torch.testing.assert_close(keys, torch.cat(parts, 2))
+    torch.testing.assert_close(values, 2 * torch.cat(parts, 2))
+
+
+class OneTurn(gym.Env[str, Any]):
+    """An environment that ends after one message."""
+
+    observation_space = gym.spaces.Text(100)
+    action_space = gym.spaces.Text(100)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        super().reset(seed=seed)
+        return "Speak.", {}
+
+    def step(self, action: Any) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        return "", 1.0, True, False, {}
+
+
+def test_as_many_episodes_are_played_at_once_as_memory_has_room_for() -> None:
+    renderer: Any = SimpleNamespace(
+        encode_prompt=lambda messages, tools: [5] * 90, decode_action=lambda ids, tools, messages: Decoded("x", True)
+    )
+    sizes: list[int] = []
+    done: list[int] = []
+
+    def sampler(given: Any, limits: Any) -> list[Sample]:
+        sizes.append(len(given))
+        return [Sample([3], [0.0])] * len(given)
+
+    for token_budget, expected in ((None, [8, 2]), (450, [4, 4, 2]), (1, [1] * 10), (10**6, [8, 2])):
+        engine = RolloutEngine(OneTurn, renderer, slots=8, max_turn_ids=10, token_budget=token_budget)
+        sizes.clear()
+        done.clear()
+        rows = engine.play(sampler, [RolloutRequest(n, Start(n)) for n in range(10)], done.append)
+        assert sizes == expected
+        assert done[0] == expected[0]  # progress is shown after a turn of these
+        assert [row.group for row in rows] == list(range(10))
+
+
+def test_the_budget_of_tokens_does_not_depend_on_what_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = qwen()
+    found = memory.token_budget(model)
+    monkeypatch.setattr(memory, "free", lambda device: 1)
+    assert memory.token_budget(model) == found == memory.token_budget(model, 1.0)
+    assert memory.token_budget(model, 0.5) == found // 2

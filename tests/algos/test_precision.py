@@ -14,6 +14,7 @@ from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 from toolorchestra.agents.builtin.adapters import AdapterReference
 from toolorchestra.agents.builtin.model import TokenPolicy
 from toolorchestra.algos import grpo, precision, sft
+from toolorchestra.algos.autocast import autocast
 from toolorchestra.algos.group_rollouts import Curriculum, divergence
 from toolorchestra.algos.logits import hidden_states
 from toolorchestra.algos.optimizers import make_optimizer, rate_factor
@@ -79,7 +80,7 @@ def options(model: str, output: Path, **changes: Any) -> TrainGRPO:
 
 
 def states(model: Any) -> Tensor:
-    with torch.no_grad(), precision.autocast(model):
+    with torch.no_grad(), autocast(model):
         return hidden_states(model, IDS, 0)
 
 
@@ -97,7 +98,7 @@ def test_trained_weights_are_of_32_bits_and_frozen_ones_of_the_precision(
     before = [parameter.clone() for parameter in policy.model.parameters()]
     assert all(torch.isfinite(torch.tensor(list(metrics.values()))).all() for metrics in train(config, policy))
     assert any(not torch.equal(a, b) for a, b in zip(before, policy.model.parameters(), strict=True))
-    with precision.autocast(policy.model):
+    with autocast(policy.model):
         assert torch.is_autocast_enabled("cpu")
     sampler = ModelSampler(policy.model, policy.renderer)
     assert len(sampler([[5, 6, 7]], [3])[0].ids) <= 3
@@ -166,9 +167,27 @@ def test_gradient_checkpointing_changes_nothing_of_an_adapter(model: str, tmp_pa
     assert not torch.allclose(found[0], states(TokenPolicy.load(model).model))
 
 
+@pytest.mark.parametrize("aggregation", ["grpo", "dapo"])
+def test_accumulation_gives_the_gradient_of_the_whole_batch(model: str, tmp_path: Path, aggregation: Any) -> None:
+    weights = []
+    for micro_batch in (None, 1, 3):
+        config = options(
+            model, tmp_path, micro_batch=micro_batch, groups=4, steps=1, optimizer="sgd", learning_rate=1.0
+        )
+        config.aggregation = aggregation
+        policy = precision.start_policy(config, model)
+        before = [parameter.clone() for parameter in policy.model.parameters()]
+        train(config, policy)
+        steps = [now.detach() - then.detach() for now, then in zip(policy.model.parameters(), before, strict=True)]
+        weights.append(torch.cat([step.flatten() for step in steps]))
+    assert float(weights[0].abs().max()) > 1e-2
+    for found in weights[1:]:
+        assert float((found - weights[0]).abs().max()) < 1e-7
+
+
 def test_sft_teaches_an_adapter_and_refuses_one_without_a_model(model: str, tmp_path: Path) -> None:
     config = TrainSFT(
-        model=model, output=tmp_path, lora_rank=2, threads=1, precision="bf16", schedule="linear", warmup=1
+        model=model, output=tmp_path, lora_rank=2, threads=1, precision="bf16", rate_schedule="linear", warmup=1
     )
     policy = precision.start_policy(config, model)
     config.set_up(policy.model)
@@ -191,7 +210,12 @@ def test_sft_teaches_an_adapter_and_refuses_one_without_a_model(model: str, tmp_
 
 def test_the_optimiser_and_the_schedule_of_several_agents_are_those_of_the_options(tmp_path: Path) -> None:
     config = TrainMultiGRPO(
-        env="Dialogue-Restaurant-v0", output=tmp_path, optimizer="sgd", schedule="linear", warmup=2, learning_rate=1.0
+        env="Dialogue-Restaurant-v0",
+        output=tmp_path,
+        optimizer="sgd",
+        rate_schedule="linear",
+        warmup=2,
+        learning_rate=1.0,
     )
     assert isinstance(make_optimizer([torch.nn.Parameter(torch.zeros(2))], config), torch.optim.SGD)
     factor = rate_factor(config, 10)
