@@ -24,6 +24,7 @@ from toolorchestra.algos import memory
 from toolorchestra.algos.evaluation import PolicyScores, Scores
 from toolorchestra.algos.model_card import write_cards
 from toolorchestra.algos.options import LearnerOptions, TrainOptions
+from toolorchestra.algos.parent import end_with_parent
 from toolorchestra.algos.report import RunLog, set_aside
 from toolorchestra.algos.stats import Interval, paired_bootstrap
 from toolorchestra.toolscale.claim import Claim
@@ -40,7 +41,9 @@ def run_script(options: type[Options], train: Callable[[Options], object]) -> No
     """Run a learner as a script, with its options from the command line.
 
     Wrong options end it with status 2 and a message, a folder that cannot be written with 4, an interruption with 130.
+    It also ends with the process that started it if that asks for it (`toolorchestra.algos.parent`).
     """
+    end_with_parent()
     try:
         train(tyro.cli(options))
     except ToolOrchestraError as error:
