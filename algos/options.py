@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
+
+import tyro
 
 from toolorchestra.algos.rollout.starts import Start, json_or_text
 from toolorchestra.envs.environment_names import resolve
@@ -21,6 +23,7 @@ from toolorchestra.toolscale.errors import OptionError
 
 EVAL_TASKS = 32
 """Held-out tasks that models other than the built-in ones are evaluated on by default."""
+L = TypeVar("L", bound="LearnerOptions")
 OWN_LEARNERS = {"MSARL": "msarl", "TMATR": "tmatr"}
 """The learner of a protocol of several agents that has one of its own; `multi_grpo` trains any."""
 
@@ -33,6 +36,17 @@ def learners_of(env_id: str) -> str:
     """
     names = [name for name in (OWN_LEARNERS.get(env_id.split("-")[0]), "multi_grpo") if name]
     return " or ".join(f"`python algos/{name}.py --env {env_id}`" for name in names)
+
+
+def read_options(kind: type[L], prog: str | None = None, arguments: Sequence[str] | None = None) -> L:
+    """Return the options of a learner from a command line, by default that of this process.
+
+    Raises:
+        OptionError: They cannot be used; raised here, since tyro would name a class where the command is meant.
+    """
+    unchecked = type(kind.__name__, (kind,), {"__post_init__": lambda self: None, "__module__": kind.__module__})
+    given = tyro.cli(unchecked, prog=prog, args=arguments, description=kind.__doc__)
+    return kind(**{field.name: getattr(given, field.name) for field in fields(kind) if field.init})
 
 
 @dataclass

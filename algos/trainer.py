@@ -17,13 +17,12 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import torch
-import tyro
 
 from toolorchestra.agents.builtin.model import prepare_torch
 from toolorchestra.algos import memory
 from toolorchestra.algos.evaluation import PolicyScores, Scores
 from toolorchestra.algos.model_card import write_cards
-from toolorchestra.algos.options import LearnerOptions, TrainOptions
+from toolorchestra.algos.options import LearnerOptions, TrainOptions, read_options
 from toolorchestra.algos.parent import end_with_parent
 from toolorchestra.algos.report import RunLog, set_aside
 from toolorchestra.algos.stats import Interval, paired_bootstrap
@@ -45,7 +44,7 @@ def run_script(options: type[Options], train: Callable[[Options], object]) -> No
     """
     end_with_parent()
     try:
-        train(tyro.cli(options))
+        train(read_options(options))
     except ToolOrchestraError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(exit_status(error))
