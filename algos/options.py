@@ -45,7 +45,7 @@ def read_options(kind: type[L], prog: str | None = None, arguments: Sequence[str
         OptionError: They cannot be used; raised here, since tyro would name a class where the command is meant.
     """
     unchecked = type(kind.__name__, (kind,), {"__post_init__": lambda self: None, "__module__": kind.__module__})
-    given = tyro.cli(unchecked, prog=prog, args=arguments, description=kind.__doc__)
+    given: Any = tyro.cli(unchecked, prog=prog, args=arguments, description=kind.__doc__)
     return kind(**{field.name: getattr(given, field.name) for field in fields(kind) if field.init})
 
 
