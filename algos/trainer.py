@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import torch
-import tyro
 
 from toolorchestra.agents.builtin.model import prepare_torch
 from toolorchestra.algos import memory
@@ -25,6 +24,7 @@ from toolorchestra.algos.evaluation import PolicyScores, Scores
 from toolorchestra.algos.model_card import write_cards
 from toolorchestra.algos.options import LearnerOptions, TrainOptions
 from toolorchestra.algos.precision import require_hardware
+from toolorchestra.algos.parent import end_with_parent
 from toolorchestra.algos.report import RunLog, set_aside
 from toolorchestra.algos.requirements import require_memory
 from toolorchestra.algos.stats import Interval, paired_bootstrap
@@ -42,7 +42,9 @@ def run_script(options: type[Options], train: Callable[[Options], object]) -> No
     """Run a learner as a script, with its options from the command line.
 
     Wrong options end it with status 2 and a message, a folder that cannot be written with 4, an interruption with 130.
+    It also ends with the process that started it if that asks for it (`toolorchestra.algos.parent`).
     """
+    end_with_parent()
     try:
         config = tyro.cli(options)
         if config.dry_run:

@@ -36,7 +36,7 @@ from toolorchestra.cli.train import LEARNERS, TrainCommand
 from toolorchestra.cli.validate import ValidateCommand
 from toolorchestra.toolscale.errors import ToolOrchestraError, UnknownNameError, exit_status
 from toolorchestra.toolscale.visible import visible
-from toolorchestra.toolscale.writing import out_of_room
+from toolorchestra.toolscale.writing import check_place, out_of_room
 
 _DESCRIPTION = """\
 The Gymnasium for LLM orchestration: play, record, check and train on tasks with tools, databases and costs."""
@@ -49,6 +49,8 @@ _GROUPS = {
     "mas": "Check, draw, run and search for designs of multi-agent systems.",
 }
 """Commands that have commands of their own."""
+_OUTPUTS = ("out", "record", "svg", "plot", "best", "runs")
+"""Options of commands that name what they write; whether that is possible is found before any work is done."""
 
 Command = subcommands(
     {
@@ -100,6 +102,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             args=expand(given) or ["--help"],
             config=(tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes),
         )
+        for name in _OUTPUTS:
+            if path := getattr(command, name, None):
+                check_place(path)
         code: int = command.run()
         sys.stdout.flush()
         return code

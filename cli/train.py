@@ -4,7 +4,6 @@ import importlib
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-import tyro
 from tyro.conf import Positional, arg
 
 from toolorchestra.toolscale.errors import OptionError, install_line
@@ -34,9 +33,11 @@ class TrainCommand:
         """Read the algorithm's own options and run it; its module is imported last, since it needs torch."""
         name, options = LEARNERS[self.algorithm]
         module, _, kind = options.partition(".")
+        from toolorchestra.algos.options import read_options
+
         kinds = importlib.import_module(f"toolorchestra.algos.{module}")
         prog = f"toolorchestra train {self.algorithm}"
-        config = tyro.cli(getattr(kinds, kind), prog=prog, args=list(self.arguments))
+        config = read_options(getattr(kinds, kind), prog, list(self.arguments))
         try:
             learner = importlib.import_module(f"toolorchestra.algos.{name}")
         except ModuleNotFoundError as error:

@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import stat
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -80,6 +81,25 @@ def make_folder(folder: Path) -> Path:
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     return folder
+
+
+def check_place(path: Path) -> None:
+    """Check that a file or a folder can be made at a path, or written if it is there, before work is done for it.
+
+    Nothing is left behind, no folder either.
+
+    Raises:
+        OutputError: It cannot.
+    """
+    with writing(path):
+        place = Path(os.path.realpath(path))
+        if place.exists() and not place.is_dir() and not place.is_file():
+            return  # a device or a pipe
+        folder = place if place.is_dir() else place.parent
+        while not folder.exists():
+            folder = folder.parent
+        with tempfile.TemporaryFile(dir=folder):
+            pass
 
 
 @contextmanager

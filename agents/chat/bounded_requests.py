@@ -36,7 +36,8 @@ def submit(work: Coroutine[Any, Any, T]) -> Future[T]:
 
 
 _lock = threading.Lock()
-os.register_at_fork(after_in_child=lambda: globals().update(_lock=threading.Lock()))
+if hasattr(os, "register_at_fork"):  # where processes fork
+    os.register_at_fork(after_in_child=lambda: globals().update(_lock=threading.Lock()))
 
 
 @functools.cache

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
+import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,12 +14,17 @@ from typing import Any, ClassVar, Self
 from toolorchestra.agents.chat.base import ChatRequest, Completion, all_or_raise
 from toolorchestra.toolscale.errors import ExpertError
 
+_chats: weakref.WeakSet[ThreadedChat] = weakref.WeakSet()
+_of_the_parent: list[Any] = []
+"""What forked processes must not use: threads that they do not have, and connections that are not theirs to close."""
+
 
 class ThreadedChat(ABC):
     """A chat model that answers each request by itself, in at most `max_concurrency` threads over all callers.
 
     Subclasses implement `_one`, and free their other resources in `close`. Close it, or use it in a ``with`` block.
-    Copies and pickles have threads and connections of their own, which are made when they are needed.
+    Copies, pickles and processes forked from this one have threads and connections of their own, which are made when
+    they are needed.
     """
 
     _NOT_COPIED: ClassVar[frozenset[str]] = frozenset(("_lock", "_threads", "_turn", "_client"))
@@ -28,6 +35,7 @@ class ThreadedChat(ABC):
 
     def _prepare(self) -> None:
         """Make the locks, threads and connections, which copies do not share."""
+        _chats.add(self)
         self._lock = threading.Lock()
         self._threads: ThreadPoolExecutor | None = None
 
@@ -73,3 +81,14 @@ class ThreadedChat(ABC):
 
     def __exit__(self, *exc_info: object) -> None:
         self.close()
+
+
+def _begin_anew() -> None:
+    """Let the models of a forked process make their own threads and connections."""
+    for chat in list(_chats):
+        _of_the_parent.extend(chat.__dict__.get(name) for name in chat._NOT_COPIED)
+        chat._prepare()
+
+
+if hasattr(os, "register_at_fork"):  # where processes fork
+    os.register_at_fork(after_in_child=_begin_anew)

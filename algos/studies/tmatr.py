@@ -8,6 +8,7 @@ already is read, not trained again. See ``docs/tmatr_learning.md``.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,7 @@ import numpy as np
 
 from toolorchestra.algos.evaluation import Scores
 from toolorchestra.algos.options_several_agents import BOTH
+from toolorchestra.algos.parent import PARENT
 from toolorchestra.algos.stats import Interval, paired_bootstrap
 from toolorchestra.algos.studies.shared import Tick, make_panels, table, write_page
 from toolorchestra.toolscale.claim import Claim
@@ -74,7 +76,8 @@ def train(
     try:
         with writing(make_folder(folder)), file.open("w") as log:
             command = [sys.executable, "-m", "toolorchestra.algos.tmatr", *options]
-            subprocess.run(command, check=True, stdout=log, stderr=subprocess.STDOUT)
+            environment = {**os.environ, PARENT: str(os.getpid())}
+            subprocess.run(command, check=True, stdout=log, stderr=subprocess.STDOUT, env=environment)
     except subprocess.CalledProcessError as error:
         last_line = file.read_text(encoding="utf-8", errors="replace").strip().rpartition("\n")[2]
         kind = OutputError if error.returncode == 4 else ResumableError

@@ -170,8 +170,8 @@ def test_an_interrupted_evaluation_keeps_the_answers_that_were_paid(
     assert not out.exists()
     monkeypatch.setattr(Catalog, "chat", lambda self, name: up)
     assert run(*common)[0] == 0
-    assert len(out.read_text().splitlines()) == 12
-    assert 0 < len(up.requests) < 12
+    assert len(out.read_text().splitlines()) == 48
+    assert 0 < len(up.requests) < 48
     assert [path.name for path in tmp_path.glob("answers*")] == ["answers.jsonl"]
 
 

@@ -91,6 +91,35 @@ def test_a_file_where_a_folder_should_be_is_named_by_every_command(run: Run, fol
     assert (tmp_path / "file").read_text() == "mine"
 
 
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder in which nothing can be made, as /proc")
+def test_a_place_that_cannot_be_written_is_found_before_any_work_is_done(
+    run: Run, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from toolorchestra.algos.studies import masbench, paramanager
+
+    for study in (masbench, paramanager):
+        monkeypatch.setattr(study, "run", lambda *_, **__: pytest.fail("nothing is played"))
+    commands = [
+        ("study", "masbench", "--out"),
+        ("study", "paramanager", "--out"),
+        ("rollout", folder, "--out"),
+        ("experts", "fit", "answers.jsonl", "--name", "x", "--plot"),
+        ("mas", "run", "--svg"),
+    ]
+    for command in commands:
+        output = run(*command, "/proc/x.svg")
+        told = "error: /proc/x.svg cannot be written: No such file or directory. Give another path.\n"
+        assert (output.code, output.err) == (4, told), command
+
+
+def test_looking_whether_a_place_can_be_written_leaves_nothing_there(tmp_path: Path) -> None:
+    from toolorchestra.toolscale.writing import check_place
+
+    for path in (tmp_path / "new" / "deep" / "x.json", tmp_path, Path("/dev/null"), Path("x.json")):
+        check_place(path)
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_folder_where_a_file_should_be_is_named(run: Run, folder: str, tmp_path: Path) -> None:
     for command in (("rollout", folder, "--out"), ("masbench", "make", "--depth", 2, "--out"), ("export", folder)):
         more = ("--format", "jsonl") if command[0] == "export" else ()

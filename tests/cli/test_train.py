@@ -83,6 +83,11 @@ def test_a_wrong_environment_or_option_is_a_message_and_leaves_no_folder(
     assert not (tmp_path / "run").exists()
 
 
+def test_options_that_cannot_be_used_are_one_line_that_names_no_class(run: Run, tmp_path: Path) -> None:
+    output = run("train", "grpo", "--micro-batch", 0, "--output", tmp_path / "run")
+    assert (output.code, output.err) == (2, "error: `micro_batch` must be at least 1, got 0.\n")
+
+
 @pytest.mark.parametrize("model", ["qwen3-8b", "./nowhere", "made/of/parts"])
 def test_a_model_that_is_not_there_is_a_message(run: Run, tmp_path: Path, model: str) -> None:
     pytest.importorskip("toolorchestra.algos.grpo", reason="needs the extra `train`", exc_type=ImportError)

@@ -2,9 +2,12 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
+import signal
 import socket
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
@@ -548,3 +551,23 @@ def test_a_real_server_that_dies_fails_what_it_has_not_answered(
         assert "Start it or correct base_url=; of one that was running, see the log." in str(second)
         with pytest.raises(ExpertError, match="All connection attempts failed"):
             chat.complete([ask("Anybody there?")])
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_process_that_forks_after_a_request_asks_by_itself(server: Server, tmp_path: Path) -> None:
+    chat = OpenAIChat(server.url, "m")
+    assert chat.complete([ask("before")])[0].text == "Hello."
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which the test has by intention
+        child = os.fork()
+    if not child:
+        try:
+            signal.alarm(20)
+            text = chat.complete([ask("in the child")])[0].text
+            os._exit(0 if text == "Hello." else 1)
+        except BaseException:
+            os._exit(2)
+    assert os.waitpid(child, 0)[1] == 0
+    assert chat.complete([ask("after")])[0].text == "Hello."
+    assert [body["messages"][-1]["content"] for body in server.bodies] == ["before", "in the child", "after"]
+    chat.close()
