@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import torch
-import tyro
 
 from toolorchestra.agents.builtin.model import prepare_torch
 from toolorchestra.algos import memory
+from toolorchestra.algos.config_files import parse_options, write_config
 from toolorchestra.algos.evaluation import PolicyScores, Scores
 from toolorchestra.algos.model_card import write_cards
 from toolorchestra.algos.options import LearnerOptions, TrainOptions
@@ -36,12 +36,12 @@ Options = TypeVar("Options", bound="LearnerOptions")
 
 
 def run_script(options: type[Options], train: Callable[[Options], object]) -> None:
-    """Run a learner as a script, with its options from the command line.
+    """Run a learner as a script, with its options from the command line or a file (`--config`).
 
     Wrong options end it with status 2 and a message, a folder that cannot be written with 4, an interruption with 130.
     """
     try:
-        train(tyro.cli(options))
+        train(parse_options(options, None))
     except ToolOrchestraError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(exit_status(error))
@@ -111,6 +111,8 @@ def open_run(config: LearnerOptions, phase: str, *, updates: int = 1) -> Iterato
             stack.enter_context(Claim.of_folder(config.output))
             claim.followed_to(earlier).close()
         log = stack.enter_context(RunLog(config.output, resume=(phase, done) if config.resume else None))
+        if not config.resume:
+            write_config(config)
         if earlier:
             log.console.print(f"The earlier run is now in {earlier}.", highlight=False)
         if config.resume and checkpoint is None:
