@@ -56,7 +56,7 @@ def toy(config: Options) -> Options:
             given = getattr(config, name)
             changes[name] = maximum if given is None else min(given, maximum)
     if "episodes" in names:
-        changes["episodes"] = ()
+        changes |= {"episodes": (), "difficulty": (1,)}  # oracles play all tasks of these levels
     if given_models := [name for name in (*config.model_options, "helper") if getattr(config, name, None)]:
         model = str(make_tiny_model(output.with_name(f"{output.name}-model")))
         for name in given_models:
