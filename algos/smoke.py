@@ -36,6 +36,7 @@ MAXIMA = {
     "eval_samples": 1,
     "eval_tasks": 1,
     "save_every": 1,
+    "threads": 1,
 }
 """The most that these options may be."""
 PASSED_BY_NOTHING: dict[str, Any] = {"filters": (), "resample": 0, "threshold": 0.0, "min_pairs": 1}
