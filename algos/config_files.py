@@ -13,6 +13,7 @@ which is such a file. Shipped files are `toolorchestra.algos.recipes`.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import importlib
 import inspect
@@ -138,10 +139,8 @@ class ConfigFile:
         if kind == dict[str, str] and isinstance(value, dict):
             value = {name: given if isinstance(given, str) else json.dumps(given) for name, given in value.items()}
         if isinstance(value, str) and float in (kind, *typing.get_args(kind)):
-            try:  # YAML reads 1e-6, without a point, as text
+            with contextlib.suppress(ValueError):  # YAML reads 1e-6, without a point, as text
                 value = float(value)
-            except ValueError:
-                pass
         try:
             return msgspec.convert(value, kind, dec_hook=lambda of, given: of(given))
         except (msgspec.ValidationError, TypeError) as error:
@@ -216,8 +215,10 @@ def parse_options(kind: type[Options], arguments: Sequence[str] | None, prog: st
 
 _CONFIG_HELP = "YAML file whose keys are these options, or the name of a recipe (`toolorchestra recipes`). Options on \
 the command line go first."
-_SMOKE_HELP = "Run at toy size: a tiny random model instead of those given, two steps, small batches. All else stays as \
+_SMOKE_HELP = (
+    "Run at toy size: a tiny random model instead of those given, two steps, small batches. All else stays as \
 it is; the folder is that of `output` with -smoke."
+)
 
 
 def config_text(config: LearnerOptions) -> str:

@@ -1,7 +1,7 @@
 """Toy sizes: any training run within seconds, without a hub or a GPU, by a model that knows nothing (`--smoke`).
 
-What decides how a run is made stays as it is (its learner, protocol, loss, rates and settings); what decides how long it
-takes is bounded, and data sets, real experts and sandboxes, which may not be there, are replaced by built-in ones.
+What decides how a run is made stays as it is (its learner, protocol, loss, rates and settings); what decides how long
+it takes is bounded, and data sets, real experts and sandboxes, which may not be there, are replaced by built-in ones.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def make_tiny_model(folder: Path, *, seed: int = 0, **sizes: Any) -> Path:
     import torch
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
-    tokenizer = _tokenizer()
+    tokenizer = tiny_tokenizer()
     settings = {"vocab_size": len(tokenizer), "max_position_embeddings": 65_536, **SIZES, **sizes}
     ends = {"pad_token_id": tokenizer.pad_token_id, "eos_token_id": tokenizer.eos_token_id}
     with torch.random.fork_rng(devices=()):
@@ -134,8 +134,8 @@ def make_tiny_model(folder: Path, *, seed: int = 0, **sizes: Any) -> Path:
     return folder
 
 
-def _tokenizer() -> Any:
-    """Return a tokenizer of bytes, merged as in the texts of the library's prompts."""
+def tiny_tokenizer() -> Any:
+    """Return a tokenizer of 2,048 tokens: bytes, merged as in the library's prompts; and with a chat template."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 

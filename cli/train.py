@@ -9,6 +9,7 @@ from tyro.conf import Positional, arg
 from toolorchestra.algos.config_files import LEARNERS, options_of, parse_options
 from toolorchestra.toolscale.errors import OptionError, install_line
 
+
 @dataclass
 class TrainCommand:
     """Train a policy (`toolorchestra train grpo --help` lists the options)."""

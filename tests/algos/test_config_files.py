@@ -1,4 +1,4 @@
-"""Options from files: what is read is what a run wrote, flags go first, and mistakes are named with file, line and key."""
+"""Options from files: what a run wrote is read, flags go first, and mistakes are named with file, line and key."""
 
 from __future__ import annotations
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -32,7 +30,10 @@ def test_a_recipe_trains_at_toy_size_with_its_own_settings(
     assert main(["train", "--config", name, "--smoke"]) == 0
     run = tmp_path / "runs" / f"{name}-smoke"
     records = list(map(json.loads, (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()))
-    assert [record for record in records if record["kind"] == "train"]
+    trained = [record for record in records if record["kind"] == "train"]
+    assert trained
+    if name == "tmatr-4b":
+        assert any("dpo" in record for record in trained), "a pair of a random team is learned from"
     assert list((run / "final").rglob("model.safetensors"))
 
     recipe, kind = ConfigFile.read(name), options_of(ConfigFile.read(name).learner)
@@ -42,14 +43,6 @@ def test_a_recipe_trains_at_toy_size_with_its_own_settings(
     for option in KEPT & set(vars(whole)):
         assert getattr(made, option) == getattr(whole, option), option
     assert made.env.split("-")[0] == whole.env.split("-")[0]
-
-
-def test_a_pair_of_a_random_team_is_learned_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert main(["train", "--config", "tmatr-4b", "--smoke", "--eval-samples", "0"]) == 0
-    file = tmp_path / "runs" / "tmatr-4b-smoke" / "metrics.jsonl"
-    records = list(map(json.loads, file.read_text(encoding="utf-8").splitlines()))
-    assert any("dpo" in name for record in records for name in record), "the loss of DPO is among the metrics"
 
 
 def test_the_tiny_model_is_the_same_for_the_same_seed_and_reads_what_it_writes(tmp_path: Path) -> None:
@@ -71,5 +64,3 @@ def test_the_options_of_a_run_are_in_its_folder(tmp_path: Path, monkeypatch: pyt
     changed = parse_options(TrainSFT, ["--config", str(config.output / RECORD), "--resume", "--steps", "9"])
     with trainer.open_run(changed, "sft"):  # the record is that of the run, not of its continuation
         assert parse_options(TrainSFT, ["--config", str(config.output / RECORD)]) == config
-
-
