@@ -95,6 +95,7 @@ class ConfigFile:
         if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
             raise OptionError(f"{path}: expected the options of a learner by name, found {_shown(values)}.")
         root = yaml.compose(text, yaml.SafeLoader)
+        assert isinstance(root, yaml.MappingNode), "it has keys"
         lines = {key.value: key.start_mark.line + 1 for key, _ in root.value}
         return cls(path, values, lines)
 
