@@ -30,10 +30,7 @@ def test_a_recipe_trains_at_toy_size_with_its_own_settings(
     assert main(["train", "--config", name, "--smoke"]) == 0
     run = tmp_path / "runs" / f"{name}-smoke"
     records = list(map(json.loads, (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()))
-    trained = [record for record in records if record["kind"] == "train"]
-    assert trained
-    if name == "tmatr-4b":
-        assert any("dpo" in record for record in trained), "a pair of a random team is learned from"
+    assert [record for record in records if record["kind"] == "train"]
     assert list((run / "final").rglob("model.safetensors"))
 
     recipe, kind = ConfigFile.read(name), options_of(ConfigFile.read(name).learner)
