@@ -91,7 +91,8 @@ def draw(records: Sequence[Mapping[str, Any]], path: Path, title: str = "") -> N
         panel.xaxis.set_major_locator(MaxNLocator(integer=True))
         if panel is not cost:
             panel.yaxis.set_major_formatter(PercentFormatter(1.0))
-            panel.legend(fontsize=7, loc="lower right")
+            if panel.get_legend_handles_labels()[0]:
+                panel.legend(fontsize=7, loc="lower right")
     with matplotlib.rc_context({"svg.hashsalt": "designs", "svg.fonttype": "none"}), whole_file(path) as stream:
         figure.savefig(stream, format="svg", metadata={"Date": None})
 
@@ -100,7 +101,8 @@ def _draw_shares(
     panel: Axes, steps: Sequence[Mapping[str, Any]], metrics: Mapping[str, str], colours: Sequence[Any] | None
 ) -> None:
     rows = [_curve(steps, metric, 0.0)[1] for metric in metrics.values()]
-    panel.stackplot([step["step"] for step in steps], rows, labels=list(metrics), colors=colours)
+    if rows:  # none, where no design was valid
+        panel.stackplot([step["step"] for step in steps], rows, labels=list(metrics), colors=colours)
     panel.set_ylim(0, 1)
     panel.margins(x=0)
 

@@ -119,7 +119,7 @@ def fit(
         train_sampling_strategy="sequential",
         dataset_kwargs={"skip_prepare_dataset": True},
         max_length=None,
-        logging_steps=10,
+        logging_steps=max(1, min(10, steps)),
     )
     trainer = BundlingSFTTrainer(
         model=trained(policy.model),

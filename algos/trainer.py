@@ -20,11 +20,12 @@ import torch
 
 from toolorchestra.agents.builtin.model import prepare_torch
 from toolorchestra.algos import memory
+from toolorchestra.algos.config_files import parse_options, write_config
 from toolorchestra.algos.evaluation import PolicyScores, Scores
 from toolorchestra.algos.model_card import write_cards
 from toolorchestra.algos.options import LearnerOptions, TrainOptions
-from toolorchestra.algos.precision import require_hardware
 from toolorchestra.algos.parent import end_with_parent
+from toolorchestra.algos.precision import require_hardware
 from toolorchestra.algos.report import RunLog, set_aside
 from toolorchestra.algos.requirements import require_memory
 from toolorchestra.algos.stats import Interval, paired_bootstrap
@@ -39,14 +40,14 @@ Options = TypeVar("Options", bound="LearnerOptions")
 
 
 def run_script(options: type[Options], train: Callable[[Options], object]) -> None:
-    """Run a learner as a script, with its options from the command line.
+    """Run a learner as a script, with its options from the command line or a file (`--config`).
 
     Wrong options end it with status 2 and a message, a folder that cannot be written with 4, an interruption with 130.
     It also ends with the process that started it if that asks for it (`toolorchestra.algos.parent`).
     """
     end_with_parent()
     try:
-        config = tyro.cli(options)
+        config = parse_options(options, None)
         if config.dry_run:
             require_memory(config)
         else:
@@ -135,6 +136,8 @@ def open_run(config: LearnerOptions, phase: str, *, updates: int = 1) -> Iterato
             stack.enter_context(Claim.of_folder(config.output))
             claim.followed_to(earlier).close()
         log = stack.enter_context(RunLog(config.output, resume=(phase, done) if config.resume else None))
+        if not config.resume:
+            write_config(config)
         if earlier:
             log.console.print(f"The earlier run is now in {earlier}.", highlight=False)
         if config.resume and checkpoint is None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import tyro
 
+from toolorchestra.algos.config_files import LEARNERS, ConfigFile, config_argument
 from toolorchestra.cli.build import BuildCommand
 from toolorchestra.cli.card import CardCommand
 from toolorchestra.cli.compare import CompareCommand
@@ -23,6 +24,7 @@ from toolorchestra.cli.mas import MASCommand
 from toolorchestra.cli.masbench import MASBenchCommand
 from toolorchestra.cli.options import command_names, subcommands
 from toolorchestra.cli.play import PlayCommand
+from toolorchestra.cli.recipes import RecipesCommand
 from toolorchestra.cli.robustness import RobustnessCommand
 from toolorchestra.cli.rollout import RolloutCommand
 from toolorchestra.cli.schema import SchemaCommand
@@ -32,7 +34,7 @@ from toolorchestra.cli.stats import StatsCommand
 from toolorchestra.cli.study import StudyCommand
 from toolorchestra.cli.synth import SUBCOMMANDS, SynthCommand
 from toolorchestra.cli.tasks import TasksCommand
-from toolorchestra.cli.train import LEARNERS, TrainCommand
+from toolorchestra.cli.train import TrainCommand
 from toolorchestra.cli.validate import ValidateCommand
 from toolorchestra.toolscale.errors import ToolOrchestraError, UnknownNameError, exit_status
 from toolorchestra.toolscale.visible import visible
@@ -73,6 +75,7 @@ Command = subcommands(
         "select": SelectCommand,
         "schema": SchemaCommand,
         "train": TrainCommand,
+        "recipes": RecipesCommand,
         "mas": MASCommand,
         "study": StudyCommand,
         "init": InitCommand,
@@ -182,6 +185,8 @@ def expand(arguments: Sequence[str]) -> list[str]:
     match list(arguments):
         case ["synth", first, *rest] if first not in (*SUBCOMMANDS, "-h", "--help"):
             return ["synth", "domain", first, *rest]
+        case ["train", *options] if options and options[0].startswith("-") and (file := config_argument(options)):
+            return ["train", ConfigFile.read(file).learner, "--", *options]
         case ["train", algorithm, first, *rest] if not algorithm.startswith("-"):
             return ["train", algorithm, "--", first, *rest]
         case unchanged:

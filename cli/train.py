@@ -6,16 +6,8 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
+from toolorchestra.algos.config_files import LEARNERS, options_of, parse_options
 from toolorchestra.toolscale.errors import OptionError, install_line
-
-LEARNERS = {
-    "sft": ("sft", "options_one_agent.TrainSFT"),
-    "grpo": ("grpo", "options_one_agent.TrainGRPO"),
-    "msarl": ("msarl", "options_several_agents.TrainMSARL"),
-    "tmatr": ("tmatr", "options_several_agents.TrainTMATR"),
-    "multi-grpo": ("multi_grpo", "options_several_agents.TrainMultiGRPO"),
-}
-"""Module of each algorithm, and the class of its options."""
 
 
 @dataclass
@@ -27,17 +19,13 @@ class TrainCommand:
     Several agents: `multi-grpo` trains each by its own rewards in any environment, `msarl` a reasoner and a helper by
     nested GRPO, `tmatr` a team in turns by online DPO."""
     arguments: Annotated[Positional[tuple[str, ...]], arg(metavar="…")] = ()
-    """Options of the algorithm; `python algos/grpo.py …` is the same as `toolorchestra train grpo …`."""
+    """Options of the algorithm; `python algos/grpo.py …` is the same as `toolorchestra train grpo …`. `--config FILE`
+    reads them from a file, or from a recipe of this name, which may also name the algorithm: `train --config FILE`."""
 
     def run(self) -> int:
         """Read the algorithm's own options and run it; its module is imported last, since it needs torch."""
-        name, options = LEARNERS[self.algorithm]
-        module, _, kind = options.partition(".")
-        from toolorchestra.algos.options import read_options
-
-        kinds = importlib.import_module(f"toolorchestra.algos.{module}")
-        prog = f"toolorchestra train {self.algorithm}"
-        config = read_options(getattr(kinds, kind), prog, list(self.arguments))
+        name, _ = LEARNERS[self.algorithm]
+        config = parse_options(options_of(self.algorithm), self.arguments, f"toolorchestra train {self.algorithm}")
         try:
             learner = importlib.import_module(f"toolorchestra.algos.{name}")
         except ModuleNotFoundError as error:

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import importlib
 import json
+import re
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +12,8 @@ from typing import Any
 import pytest
 
 from toolorchestra import cli
-from toolorchestra.cli.train import LEARNERS
+from toolorchestra.algos.config_files import LEARNERS, config_text
+from toolorchestra.algos.recipes.shipped import recipe_file, recipe_names
 
 Run = Callable[..., Any]
 MULTI_AGENT = "MSARL-Math-v0"
@@ -124,3 +128,50 @@ def test_train_takes_a_domain_and_a_file_of_tasks(run: Run, folder: str, tmp_pat
     output = run("train", "grpo", "--env", *env, *small, "--output", tmp_path / "run", "--save-every", 0)
     assert output.code == 0, output.err
     assert (tmp_path / "run" / "final" / "model.safetensors").exists()
+
+
+def test_a_file_names_the_learner_and_a_script_of_another_refuses_it(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sft = pytest.importorskip("toolorchestra.algos.sft", reason="needs the extra `train`", exc_type=ImportError)
+    given: list[Any] = []
+    monkeypatch.setattr(sft, "train", given.append)
+    file = tmp_path / "mine.yaml"
+    file.write_text("learner: sft\nsteps: 4\nseed: 2\n", encoding="utf-8")
+    assert run("train", "--config", file, "--seed", 3).code == 0
+    assert run("train", "sft", "--config", file).code == 0
+    assert [(config.steps, config.seed) for config in given] == [(4, 3), (4, 2)]
+    refused = run("train", "grpo", "--config", file)
+    assert refused.code == 2
+    assert "options of the learner 'sft', not of 'grpo'" in refused.err
+    assert run("train", "--config", tmp_path / "nothing.yaml").code == 2
+    file.write_text("steps: 4\n", encoding="utf-8")
+    assert "does not name its `learner`" in run("train", "--config", file).err
+
+
+def test_recipes_are_listed_and_printed(run: Run) -> None:
+    listed = run("recipes")
+    assert listed.code == 0
+    assert [line.split()[0] for line in listed.out.splitlines()] == recipe_names()
+    assert run("recipes", "msarl-1.5b").out == recipe_file("msarl-1.5b").read_text(encoding="utf-8")
+    assert "Did you mean 'msarl-1.5b'?" in run("recipes", "msarl-1.5").err
+
+
+def test_every_command_of_the_page_on_sizes_is_read(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pytest.importorskip("toolorchestra.algos.grpo", reason="needs the extra `train`", exc_type=ImportError)
+    given: list[Any] = []
+    for module, _ in LEARNERS.values():
+        monkeypatch.setattr(importlib.import_module(f"toolorchestra.algos.{module}"), "train", given.append)
+    page = (Path(cli.__file__).parents[1] / "docs" / "scaling.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```sh\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    lines = [line for block in blocks for line in block.splitlines()]
+    commands = [line[line.index("toolorchestra ") :] for line in lines]
+    assert len(commands) == len(lines) >= 8
+    monkeypatch.chdir(tmp_path)
+    for command in commands:
+        words = shlex.split(command)[1:]
+        if "runs/msarl/config.yaml" in words:  # of the run before it
+            (tmp_path / "runs" / "msarl").mkdir(parents=True)
+            (tmp_path / "runs" / "msarl" / "config.yaml").write_text(config_text(given[-1]), encoding="utf-8")
+        assert run(*words).code == 0, command
+    assert len(given) == len(commands)
