@@ -4,10 +4,10 @@
     python benchmarks/workers.py --workers 1 2 4 8     other numbers
     python benchmarks/workers.py --record              and write results/workers.json
 
-Workers play the same episodes as one process, compared byte by byte. Every number is the median of rounds, all ways
-by turns, in wall-clock time with the workers started and warm. The speed-up is that over one process without
-workers; linear is the number of workers, as far as there are cores. One core also takes the records: the share of its
-time that this needs is reported. Run it on an idle machine: it fails below 85 % of linear.
+Workers play the same episodes as one process, which are compared byte by byte. Every number is the median of rounds,
+all ways by turns, in wall-clock time with the workers started and warm. The speed-up is that over one process without
+workers; linear is the number of workers, as far as there are cores. The process of the command takes the records: the
+share of its time that this needs is reported. Run it on an idle machine: it fails below 85 % of linear.
 """
 
 from __future__ import annotations

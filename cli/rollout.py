@@ -110,7 +110,7 @@ class RolloutCommand(SourceOptions, WorkerOptions):
         from toolorchestra.envs.recording_units import closing_model, play_units, total_usage
 
         make_env, make_policy = self._players()
-        with closing(make_env()) as env:
+        with closing(playable(self.env, **self._env_options())) as env:
             resets = self._resets(env.source)
         policy = make_policy()  # wrong options are refused before a file is made
         file = self.out or Path("rollouts") / f"{Path(self.env).name}.{self.policy}.{self.split}.jsonl"
@@ -155,8 +155,10 @@ class RolloutCommand(SourceOptions, WorkerOptions):
 
     def _players(self) -> Players:
         """Return what makes an environment, and what makes a policy; workers call this, each for itself."""
-        make_env = partial(playable, self.env, **self._source(self.env), **option_values(self.env_options))
-        return make_env, self._policy()
+        return partial(playable, self.env, **self._env_options()), self._policy()
+
+    def _env_options(self) -> dict[str, Any]:
+        return self._source(self.env) | option_values(self.env_options)
 
     def _record(
         self, played: Iterable[Episode | Unplayed], recording: Recording, tally: Tally, **counts: Any

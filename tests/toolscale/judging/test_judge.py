@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings, strategies as st
 
@@ -295,7 +296,7 @@ def test_the_reason_names_what_the_answer_states_first() -> None:
         shown=[("stock", 12)],
         idle=True,
     )
-    restock = dataclasses.replace(restock, denied=frozenset(("low", "ordered")))
+    restock = msgspec.structs.replace(restock, denied=frozenset(("low", "ordered")))
     for answer, first in (
         ("It is low; 12 units were ordered.", "low"),
         ("12 units were ordered, as it is low.", "ordered"),
