@@ -165,7 +165,7 @@ class ModelShape:
 
     @property
     def written(self) -> int:
-        """The numbers that the linear layers of a layer write of one id, to which adapters add."""
+        """The numbers that the linear layers of a layer write of one id, which adapters add to (measured)."""
         return 2 * self.hidden + self.queries + 2 * self.keys + 2 * self.inner
 
     def layer_bytes(self, size: int) -> int:
