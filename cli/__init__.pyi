@@ -14,6 +14,7 @@ from . import (
     masbench as masbench,
     options as options,
     play as play,
+    recipes as recipes,
     robustness as robustness,
     rollout as rollout,
     schema as schema,

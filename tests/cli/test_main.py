@@ -14,11 +14,11 @@ from typing import Any, get_args, get_type_hints
 import pytest
 
 from toolorchestra import __version__, cli
+from toolorchestra.algos.config_files import LEARNERS
 from toolorchestra.cli.main import Command
 from toolorchestra.cli.schema import SchemaCommand
 from toolorchestra.cli.synth import SUBCOMMANDS
 from toolorchestra.cli.synth_domain import SynthDomainCommand
-from toolorchestra.cli.train import LEARNERS
 
 Run = Callable[..., Any]
 MAX_HELP = 0.7
@@ -45,7 +45,7 @@ def test_every_command_is_there():
     )
     assert [words[0] for words in COMMANDS if len(words) == 1] == [
         *names.split(),
-        *("select", "schema", "train", "mas", "study", "init"),
+        *("select", "schema", "train", "recipes", "mas", "study", "init"),
     ]
     assert tuple(words[1] for words in COMMANDS if words[0] == "synth" and len(words) == 2) == SUBCOMMANDS
 
@@ -205,7 +205,7 @@ def test_the_documentation_names_every_subcommand_and_only_options_that_exist():
         names = "|".join(words[1] for words in COMMANDS if words[0] == group and len(words) == 2)
         assert f"`toolorchestra {group} {names}`" in text
     options = {name for command in COMMANDS.values() if command for name in get_type_hints(command)}
-    of_learners = {"share"}
+    of_learners = {"share", "config", "smoke"}
     named = {name.replace("-", "_") for name in re.findall(r"--([a-z][a-z-]*)", text)}
     assert named <= options | of_learners | {"help", "tyro_write_completion"}
 
