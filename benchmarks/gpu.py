@@ -134,7 +134,8 @@ def speed(shape: str, benchmark: Benchmark) -> dict[str, float]:
     rows = make_rows(benchmark.rows, benchmark, vocabulary)
     sampler = ModelSampler(model, SimpleNamespace(stop_ids=(), pad_id=0))  # type: ignore[arg-type]  # all it needs
     prompts, limits = [row.prompt_ids for row in rows], [benchmark.written] * len(rows)
-    sampling = seconds(lambda: sampler(prompts, limits), benchmark.repeats)
+    keys = list(range(len(rows)))
+    sampling = seconds(lambda: sampler(prompts, limits, keys), benchmark.repeats)
 
     model.gradient_checkpointing_enable({"use_reentrant": False})
     model.train()

@@ -36,7 +36,7 @@ from toolorchestra.agents.chat.base import hermes_calls
 from toolorchestra.agents.subagents import parsing as subagents
 from toolorchestra.envs import parsing
 from toolorchestra.envs.dialogue import user_reading
-from toolorchestra.envs.ground_truth import designs, parts, tool_words, wording
+from toolorchestra.envs.ground_truth import design_problems, parts, tool_words, wording
 from toolorchestra.envs.masorchestra.parser import parse_design
 from toolorchestra.envs.model_judge import read_reply
 from toolorchestra.envs.msarl.play import is_well_formed, read_block
@@ -142,7 +142,7 @@ def parsers() -> dict[str, Parser]:
         "question: sum": wording.asked_sum,
         "question: all": lambda text: wording.asks_for_all(text, "How many rivers cross Brenholm?", frozenset()),
         "question: parts": parts.words_of,
-        "question: answers": lambda text: designs.split_answer(text, ("1", "2")),
+        "question: answers": lambda text: design_problems.split_answer(text, ("1", "2")),
         "python: simulated": lambda text: python.run({"code": text[:4000]}, NO_CONTEXT),
         "python: noise": result_lines,
         "draft: YAML": lambda text: refused(lambda: read_answer(text, SchemaAnswer)),

@@ -27,7 +27,7 @@ from provenance import PACKAGES, provenance
 
 from toolorchestra.cli.rollout import RolloutCommand
 from toolorchestra.envs.episode import Episode
-from toolorchestra.envs.recording import Reset
+from toolorchestra.envs.playing import Reset
 from toolorchestra.envs.recording_units import play_units
 from toolorchestra.toolscale.workers.processes import ProcessExecutor
 from toolorchestra.toolscale.workers.units import Executor, InProcess

@@ -22,7 +22,7 @@ def key_fault(variable: str, url: str) -> str | None:
 
     >>> key_fault("TOGETHER_API_KEY", "https://api.together.xyz/v1")
     >>> print(key_fault("OPENAI_API_KEY", "https://openai.example.net/v1"))  # doctest: +ELLIPSIS
-    Expected EXAMPLE_API_KEY for example.net, found OPENAI_API_KEY, ...
+    Expected EXAMPLE_API_KEY for example.net, found OPENAI_API_KEY: ...
     """
     try:
         host = (urlsplit(url).hostname or "").rstrip(".")

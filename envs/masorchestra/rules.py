@@ -76,7 +76,7 @@ class Rule(StrEnum):
     ONE_ANSWER = "one_answer", "There is at most one `<answer>` block."
     FIELDS = "fields", "Every agent has each of its fields and arguments once, and no others."
     DOM = "dom", "A low degree allows at most one agent and no edges; a high one a bounded number of agents."
-    KIND = "kind", "The name of every agent is one of those available."
+    KIND = "kind", "The name of every agent is one of those on offer."
     ID = "id", "Ids are made of letters, digits and underscores."
     UNIQUE = "unique", "No two agents have the same id."
     ROLES = "roles", "A DebateAgent has two or more roles, as a JSON list of texts; other agents have none."

@@ -224,7 +224,7 @@ def test_no_server_at_all_is_reported_at_once(tmp_path: Path, capsys: pytest.Cap
     pytest.importorskip("openai")
     arguments = ["synth", str(tmp_path), "--llm", "http://127.0.0.1:9/v1", "--model", "m", "--title", "Zoo"]
     assert main([*arguments, "--retries", "0"]) == 3
-    assert "could not talk to it" in capsys.readouterr().err
+    assert "could not reach it" in capsys.readouterr().err
 
 
 def test_a_spent_budget_stops_before_the_next_question_and_counts_what_was_spent_before(

@@ -129,7 +129,7 @@ def test_half_an_answer_is_an_outage(serve: Serve) -> None:
     url = serve(respond)
     with (
         OpenAIChat(url, "m", max_retries=0) as chat,
-        pytest.raises(ExpertError, match="could not talk to it in 1 attempt") as caught,
+        pytest.raises(ExpertError, match="could not reach it in 1 attempt") as caught,
     ):
         chat.complete([REQUEST])
     assert caught.value.outage

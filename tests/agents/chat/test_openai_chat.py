@@ -547,7 +547,7 @@ def test_a_real_server_that_dies_fails_what_it_has_not_answered(
         first, second = caught.value.results
         assert isinstance(first, Completion)
         assert first.completion_tokens == 4
-        assert "could not talk to it in 1 attempt (" in str(second)
+        assert "could not reach it in 1 attempt (" in str(second)
         assert "Start it or correct base_url=; of one that was running, see the log." in str(second)
         with pytest.raises(ExpertError, match="All connection attempts failed"):
             chat.complete([ask("Anybody there?")])

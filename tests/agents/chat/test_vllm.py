@@ -180,7 +180,7 @@ def test_a_server_that_dies_fails_what_it_has_not_answered(run_vllm: Callable[[]
         assert first.completion_tokens == 4
         assert isinstance(second, ExpertError)
         if dying == "server":
-            assert "could not talk to it in 1 attempt (" in str(second)
+            assert "could not reach it in 1 attempt (" in str(second)
         else:  # the status of a whole answer, a piece of a streamed one
             assert "got status 500" in str(second) or "it broke off in 1 attempt: the server says: " in str(second)
         assert "log" in str(second)

@@ -21,7 +21,7 @@ from toolorchestra.agents.experts.evaluation import ExpertTask, ask
 from toolorchestra.cli.main import main
 from toolorchestra.cli.rollout import RolloutCommand
 from toolorchestra.envs.episode import Episode
-from toolorchestra.envs.recording import Reset
+from toolorchestra.envs.playing import Reset
 from toolorchestra.envs.recording_units import play_units
 from toolorchestra.toolscale.errors import ExpertError, OptionError, install_line
 from toolorchestra.toolscale.workers.ray_cluster import RayExecutor, RayWorker, import_ray
