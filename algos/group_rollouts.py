@@ -22,7 +22,8 @@ from toolorchestra.algos.evaluation import mean_parts, row_means
 from toolorchestra.algos.logits import hidden_states, logits_in_chunks
 from toolorchestra.algos.options_one_agent import Filter, GroupOptions
 from toolorchestra.algos.rollout.engine import RolloutEngine, RolloutRequest, Row
-from toolorchestra.algos.rollout.sampling import ModelSampler
+from toolorchestra.algos.rollout.generation import Generation
+from toolorchestra.algos.rollout.sampling import Sampler
 from toolorchestra.algos.rollout.starts import Start
 from toolorchestra.envs.rewards import preference_rewards
 from toolorchestra.envs.unjudged import unjudged_error
@@ -117,8 +118,16 @@ class GroupRollouts:
     step.
     """
 
-    def __init__(self, engine: RolloutEngine, curriculum: Curriculum, config: GroupOptions, start: Any = None) -> None:
+    def __init__(
+        self,
+        engine: RolloutEngine,
+        curriculum: Curriculum,
+        config: GroupOptions,
+        start: Any = None,
+        generation: Generation | None = None,
+    ) -> None:
         self.engine, self.curriculum, self.config, self.start = engine, curriculum, config, start
+        self.generation = generation or Generation(config.memory)
         self.metrics: dict[str, float] = {}
         self._unjudged: list[str | None] = []  # why each row of the batch was not judged
 
@@ -127,8 +136,8 @@ class GroupRollouts:
         config = self.config
         rng = random.Random(f"{config.seed}/{trainer.state.global_step}")
         model = trainer.accelerator.unwrap_model(trainer.model)
-        sampler = ModelSampler(
-            model, self.engine.renderer, temperature=config.temperature, seed=rng.getrandbits(48), gib=config.memory
+        sampler = self.generation.sampler(
+            model, self.engine.renderer, temperature=config.temperature, seed=rng.getrandbits(48)
         )
         wanted = len(prompts) // config.group_size
         self._unjudged = []
@@ -157,7 +166,7 @@ class GroupRollouts:
             "advantage": [advantage for _, _, advantage in rows],
         }
 
-    def play(self, sampler: ModelSampler, count: int, rng: random.Random) -> Iterator[RolloutGroup]:
+    def play(self, sampler: Sampler, count: int, rng: random.Random) -> Iterator[RolloutGroup]:
         """Play and judge `count` tasks of the curriculum; a group with an infrastructure error is left out."""
         config = self.config
         tasks = self.curriculum.draw(count, rng)
@@ -197,7 +206,7 @@ class GroupRollouts:
             "levels_open": self.curriculum.open,
             "tokens_per_second": self.engine.speed(),
         }
-        self.metrics |= mean_parts(rows) | design_statistics.statistics(rows)
+        self.metrics |= mean_parts(rows) | design_statistics.statistics(rows) | self.generation.metrics()
         answered = [row for row in rows if row.answered]  # of bounded length, unlike one that was broken off
         if self.start is not None and answered:
             spread = answered[:: math.ceil(len(answered) / 32)]

@@ -38,6 +38,7 @@ from toolorchestra.algos.group_rollouts import Curriculum, GroupRollouts, advant
 from toolorchestra.algos.model_card import card
 from toolorchestra.algos.options_one_agent import TrainGRPO, TrainSFT
 from toolorchestra.algos.rollout.engine import RolloutEngine, Row
+from toolorchestra.algos.rollout.generation import make_generation
 from toolorchestra.algos.rollout.starts import make_env, starts
 from toolorchestra.algos.stats import Interval, known_mean, paired_bootstrap
 from toolorchestra.algos.trainer import Report, Trainer, checkpoint_to_resume, run_script
@@ -46,7 +47,7 @@ from toolorchestra.algos.trainer import Report, Trainer, checkpoint_to_resume, r
 def warm_up(config: TrainGRPO, report: Report = lambda step, metrics: None) -> TokenPolicy:
     """Return the policy that GRPO starts from: the model as it is, or the built-in one, taught."""
     if given := config.start or config.model:
-        return TokenPolicy.load(given)
+        return TokenPolicy.load(given, template_options=config.read_template_options)
     teaching = TrainSFT(
         env=config.env,
         env_options=config.env_options,
@@ -96,6 +97,7 @@ def fit(
     from datasets import Dataset
     from trl import GRPOConfig
 
+    generation = rollouts.generation
     from toolorchestra.algos.trl_trainers import Bookkeeper, BundlingGRPOTrainer, run_trainer, settings
 
     folder = config.output / "checkpoints"
@@ -117,12 +119,17 @@ def fit(
         epsilon=config.epsilon,
         epsilon_high=config.epsilon_high,
         importance_sampling_level=config.ratio,
+        vllm_importance_sampling_correction=config.importance_limit > 0,
+        vllm_importance_sampling_mode="token_truncate",
+        vllm_importance_sampling_clip_max=config.importance_limit or None,
+        **generation.arguments(),
         temperature=config.temperature,
         max_completion_length=None,
         shuffle_dataset=False,
         ignore_data_skip=True,
         logging_steps=config.updates,
     )
+    bookkeeper = Bookkeeper(rollouts, report, judge)
     trainer = BundlingGRPOTrainer(
         model=policy.model,
         reward_funcs=advantages_as_rewards,
@@ -130,10 +137,14 @@ def fit(
         train_dataset=Dataset.from_dict({"prompt": [str(n) for n in range(config.groups)]}),
         processing_class=policy.tokenizer,
         rollout_func=rollouts,
-        callbacks=[Bookkeeper(rollouts, report, judge)],
+        callbacks=[bookkeeper],
     )
     trainer.model_card = card(config, "grpo", "Checkpoints")
     trainer.gib, trainer.micro_batch = config.memory, config.micro_batch
+    bookkeeper.mismatch = trainer.mismatch
+    generation.attach(trainer, policy)
+    if config.importance_limit and not trainer.use_vllm:
+        trainer.correct_importance()
     run_trainer(trainer, policy.model, checkpoint)
 
 
@@ -146,6 +157,7 @@ class SingleAgentTrainer(Trainer[TrainGRPO, PolicyScores]):
 
     def __init__(self, config: TrainGRPO) -> None:
         super().__init__(config, "grpo", updates=config.updates)
+        self.generation = make_generation(config)
         self.env = make_env(config.env, config.environment_options)  # wrong options are refused before a folder is made
 
     def warm_up(self, folder: Path, report: Report) -> None:
@@ -161,6 +173,7 @@ class SingleAgentTrainer(Trainer[TrainGRPO, PolicyScores]):
         tracked = config.small if config.track_kl is None else config.track_kl
         self.start_model = TokenPolicy.load(folder).model if tracked else None
         self.engine = make_engine(config, self.policy.renderer)
+        self.generation.check(self.engine.max_ids, self.policy.renderer.stop_ids[0])
         levels = starts(self.env, config.eval_split, config.difficulty)
         self.held_out = config.evaluated([start for level in levels.values() for start in level])
 
@@ -170,7 +183,8 @@ class SingleAgentTrainer(Trainer[TrainGRPO, PolicyScores]):
         names = {0: "episodes-start.jsonl", self.config.total: "episodes.jsonl"}
         record = self.config.output / names.get(step, f"episodes-{step}.jsonl")
         count = self.log.counter("Held-out episodes", tasks * (samples + 1))
-        play = partial(evaluate, self.engine, self.policy, self.held_out, gib=self.config.memory)
+        self.generation.sync(self.policy)
+        play = partial(evaluate, self.engine, self.policy, self.held_out, generation=self.generation)
         rows = play(samples=samples, progress=count)
         best = play(samples=1, greedy=True, record=record, progress=lambda done: count(tasks * samples + done))
         known = known_mean([math.nan if outcome is None else outcome for outcome in outcomes_of(best)])
@@ -179,7 +193,7 @@ class SingleAgentTrainer(Trainer[TrainGRPO, PolicyScores]):
     def fit(self) -> None:
         """Train the policy by TRL's trainer."""
         curriculum = Curriculum(starts(self.env, "train", self.config.difficulty), open_at=self.config.open_at)
-        rollouts = GroupRollouts(self.engine, curriculum, self.config, self.start_model)
+        rollouts = GroupRollouts(self.engine, curriculum, self.config, self.start_model, self.generation)
         fit(self.policy, rollouts, self.config, self.reporter("grpo"), self.judge)
 
     def save(self, folder: Path) -> None:
@@ -211,7 +225,8 @@ class SingleAgentTrainer(Trainer[TrainGRPO, PolicyScores]):
         self.close(summary, self.results, first, over=first, references=lines)
 
     def finish(self) -> None:
-        """Close the environments."""
+        """Close the environments, and what generates."""
+        self.generation.close()
         self.engine.close()
         self.env.close()
 

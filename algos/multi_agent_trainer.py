@@ -75,10 +75,19 @@ def warm_up(config: TrainTeam, env: MultiAgentEnv, report: Report) -> dict[str, 
     else:
         models = {name: config.model_of(name) for name in names}
     if not config.lora_rank:
-        return {name: TokenPolicy.load(model) for name, model in models.items()}
+        options = config.read_template_options
+        return {name: TokenPolicy.load(model, template_options=options) for name, model in models.items()}
     if len(set(models.values())) > 1:
         raise OptionError(f"Adapters share one base, got several: {', '.join(models.values())}. Give one model.")
-    return {**make_adapters(names, models[names[0]], rank=config.lora_rank, seed=config.seed, carried=config.small)}
+    adapters = make_adapters(
+        names,
+        models[names[0]],
+        rank=config.lora_rank,
+        seed=config.seed,
+        carried=config.small,
+        template_options=config.read_template_options,
+    )
+    return {**adapters}
 
 
 def teach_team(config: TrainTeam, env: MultiAgentEnv, report: Report) -> Path:

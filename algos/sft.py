@@ -50,7 +50,10 @@ def teach(config: TrainSFT, report: Report = lambda step, metrics: None) -> Toke
     rng = random.Random(config.seed)
     env = make_env(config.env, config.environment_options)
     good, noisy = demonstrate(env, config)
-    policy = TokenPolicy.load(config.model) if config.model else build_policy(env, good, noisy, seed=config.seed)
+    if config.model:
+        policy = TokenPolicy.load(config.model, template_options=config.read_template_options)
+    else:
+        policy = build_policy(env, good, noisy, seed=config.seed)
     env.close()
     if not config.steps:
         return policy

@@ -9,7 +9,7 @@ active, since it repeats the forward pass. Not covered: several threads.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from toolorchestra.agents.builtin.chat_template_renderer import ChatTemplateRenderer, saved_options
 from toolorchestra.agents.builtin.model import TokenPolicy
 from toolorchestra.agents.hub import split_revision
 from toolorchestra.toolscale.errors import OptionError, install_line
@@ -45,6 +46,11 @@ class AdaptedModel(nn.Module):
     def host(self) -> Any:
         """The model with all adapters."""
         return self._hosts[0]
+
+    @property
+    def name_or_path(self) -> str:
+        """Where the base model was loaded from."""
+        return str(self.host.get_base_model().name_or_path)
 
     @property
     def config(self) -> Any:
@@ -113,21 +119,30 @@ class AdapterPolicy(TokenPolicy):
         config.base_model_name_or_path, config.revision = split_revision(base if self.carried else self.source)
         config.target_modules = sorted(config.target_modules)
         config.save_pretrained(str(folder))
+        if isinstance(self.renderer, ChatTemplateRenderer):
+            self.renderer.save_options(folder)
         state = get_peft_model_state_dict(host, adapter_name=key)
         save_file({name: part.detach().cpu().contiguous() for name, part in state.items()}, folder / _WEIGHTS)
 
 
 def make_adapters(
-    names: Iterable[str], source: str | Path, *, rank: int, seed: int = 0, carried: bool = False
+    names: Iterable[str],
+    source: str | Path,
+    *,
+    rank: int,
+    seed: int = 0,
+    carried: bool = False,
+    template_options: Mapping[str, Any] | None = None,
 ) -> dict[str, AdapterPolicy]:
     """Return policies of these names, each an untrained adapter over one base: all play as the base does.
 
-    Every linear layer but the last has adapters of this `rank`. See `AdapterPolicy` for `source` and `carried`.
+    Every linear layer but the last has adapters of this `rank`. See `AdapterPolicy` for `source` and `carried`,
+    and `TokenPolicy.load` for `template_options`.
     """
     peft = _peft()
     names = list(names)
     config = peft.LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM")
-    base = TokenPolicy.load(source)
+    base = TokenPolicy.load(source, template_options=template_options)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         host = peft.get_peft_model(base.model, config, adapter_name=_key(0))
@@ -153,8 +168,8 @@ def load_adapters(names: Iterable[str], folder: Path) -> dict[str, AdapterPolicy
             f"The adapters in {folder} are not of one base, but of {', '.join(sorted(map(str, sources)))}."
         )
     (source,) = map(str, sources)
-    base = TokenPolicy.load(source)
     first, *others = names
+    base = TokenPolicy.load(source, template_options=saved_options(folder / first))
     host = peft.PeftModel.from_pretrained(base.model, str(folder / first), adapter_name=_key(0), is_trainable=True)
     for number, name in enumerate(others, 1):
         host.load_adapter(str(folder / name), adapter_name=_key(number), is_trainable=True)
