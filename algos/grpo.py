@@ -225,8 +225,7 @@ class SingleAgentTrainer(Trainer[TrainGRPO, PolicyScores]):
         self.close(summary, self.results, first, over=first, references=lines)
 
     def finish(self) -> None:
-        """Close the environments, and what generates."""
-        self.generation.close()
+        """Close the environments."""
         self.engine.close()
         self.env.close()
 
@@ -256,7 +255,10 @@ def train(config: TrainGRPO) -> dict[str, Any]:
         nothing was evaluated.
     """
     run = SingleAgentTrainer(config)
-    run.run()
+    try:
+        run.run()
+    finally:
+        run.generation.close()
     if not run.scores:
         return {}
     return {"results": run.results, "greedy": run.greedy, "gain": run.gain, "reward_gain": run.reward_gain}

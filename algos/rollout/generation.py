@@ -6,6 +6,7 @@ A `Generation` makes samplers, and brings the weights of a policy to where they 
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import shutil
 import uuid
@@ -20,7 +21,7 @@ from toolorchestra.algos.rollout.sampling import ModelSampler, Sampler
 from toolorchestra.algos.rollout.vllm_colocate import ColocatedSampler
 from toolorchestra.algos.rollout.vllm_sampler import VLLMSampler
 from toolorchestra.algos.rollout.vllm_server import VLLMServer
-from toolorchestra.toolscale.errors import OptionError, install_line
+from toolorchestra.toolscale.errors import OptionError, SamplerError, install_line
 from toolorchestra.toolscale.writing import whole_folder
 
 if TYPE_CHECKING:
@@ -129,9 +130,11 @@ class ServerGeneration(Generation):
         return {"prefix_hits": hits / queries} if queries > 0 else {}
 
     def close(self) -> None:
-        """Have the server forget the adapter, and remove the weights."""
+        """Have the server forget the adapter, if there still is a server, and remove the weights."""
+        self.server.retries = 0
         if self._adapter:
-            self.server.unload_adapter(self._adapter)
+            with contextlib.suppress(SamplerError):
+                self.server.unload_adapter(self._adapter)
             self._adapter = None
         self.server.close()
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -93,10 +93,11 @@ def started(run_vllm: Callable[[], Any]) -> Any:
 
 
 @pytest.fixture
-def server(started: Any) -> VLLMServer:
+def server(started: Any) -> Iterator[VLLMServer]:
     server = VLLMServer(started.url)
     server.check(1024, 2)
-    return server
+    yield server
+    server.close()
 
 
 @pytest.fixture(scope="module")
@@ -266,6 +267,7 @@ def config(env: str, folder: Path, output: Path, url: str, **changes: Any) -> Tr
         "max_ids": 200,
         "filters": ("homogeneity",),
         "open_at": 0.0,
+        "resample": 0,
         "eval_samples": 4,
         "eval_tasks": 16,
         "save_every": 2,
@@ -282,12 +284,13 @@ def steps_of(output: Path) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("updates", [1, 2])
 def test_grpo_learns_through_the_server(started: Any, folder: Path, tmp_path: Path, letters: str, updates: int) -> None:
     found = grpo.train(config(letters, folder, tmp_path / "run", started.url, updates=updates))["results"]
-    steps = steps_of(tmp_path / "run")
+    steps = [step for step in steps_of(tmp_path / "run") if "mismatch" in step]  # the others had equal rewards
     print(
         f"RECORD GRPO with {updates} updates: success {np.mean(found['start']):.2f} to {np.mean(found['GRPO']):.2f} "
         f"in {len(steps)} steps, largest mismatch {max(step['mismatch_max'] for step in steps):.1e}"
     )
     assert np.mean(found["GRPO"]) > np.mean(found["start"]) + 0.2
+    assert len(steps) >= 5
     assert max(step["mismatch_max"] for step in steps) < CLOSE
     assert all(abs(step["importance_ratio"] - 1) < CLOSE for step in steps)
     assert json.loads((tmp_path / "run" / "final" / "template_options.json").read_text()) == {"enable_thinking": False}
@@ -306,4 +309,5 @@ def test_a_run_whose_server_dies_says_so_and_goes_on_with_another(
     grpo.train(config(letters, folder, tmp_path / "run", another.url, resume=True, **changes))
     steps = steps_of(tmp_path / "run")
     assert [step["step"] for step in steps] == [1, 2, 3, 4, 5, 6]
-    assert max(step["mismatch_max"] for step in steps) < CLOSE
+    assert max(step.get("mismatch_max", 0.0) for step in steps) < CLOSE
+    print("RECORD a server killed in the fifth of 6 steps: resumed from the fourth with another, 6 steps made")
