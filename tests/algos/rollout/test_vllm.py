@@ -259,7 +259,7 @@ def config(env: str, folder: Path, output: Path, url: str, **changes: Any) -> Tr
         "sampler": "vllm-server",
         "server": url,
         "template_options": {"enable_thinking": "false"},
-        "steps": 20,
+        "steps": 10,
         "groups": 4,
         "group_size": 8,
         "learning_rate": 3e-3,
@@ -290,7 +290,7 @@ def test_grpo_learns_through_the_server(started: Any, folder: Path, tmp_path: Pa
         f"in {len(steps)} steps, largest mismatch {max(step['mismatch_max'] for step in steps):.1e}"
     )
     assert np.mean(found["GRPO"]) > np.mean(found["start"]) + 0.2
-    assert len(steps) >= 5
+    assert len(steps) >= 3
     assert max(step["mismatch_max"] for step in steps) < CLOSE
     assert all(abs(step["importance_ratio"] - 1) < CLOSE for step in steps)
     assert json.loads((tmp_path / "run" / "final" / "template_options.json").read_text()) == {"enable_thinking": False}
