@@ -100,7 +100,8 @@ class VLLMServer:
             )
         self.root = url.rstrip("/").removesuffix("/v1")
         self.timeout, self.retries, self.concurrency, self.transport = timeout, retries, concurrency, transport
-        self.model, self.max_ids = "", None
+        self.model = ""
+        self.max_ids: int | None = None
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[httpx2.AsyncClient, asyncio.Semaphore]]
         self._clients = WeakKeyDictionary()
 

@@ -81,6 +81,8 @@ def run_vllm(start: Callable[..., Any], folder: Path) -> Callable[[], Any]:
     options = f"--model {folder} --served-model-name m --host 127.0.0.1 --port {{port}} --dtype float32"
     options += " --max-model-len 4096 --enforce-eager --logprobs-mode processed_logprobs --enable-lora"
     options += " --max-lora-rank 8"
+    # on a CPU, vLLM 0.31 ends when a prompt with a seed is read in parts ("CPU Generator does not use offset")
+    options += " --no-enable-chunked-prefill --max-num-batched-tokens 8192"
     command = ["nice", "-n", "5", str(PYTHON), "-m", "vllm.entrypoints.openai.api_server", *options.split()]
     variables = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_SERVER_DEV_MODE": "1"}
     return lambda: start(command, timeout=600, VLLM_ALLOW_RUNTIME_LORA_UPDATING="1", **variables)
