@@ -333,7 +333,8 @@ def test_the_loss_of_each_token_is_multiplied_by_its_importance_up_to_a_cap(
         """Rows with given importance ratios; between the policy's two ids is one of the environment's."""
 
         def __init__(self, config: TrainGRPO) -> None:
-            self.config, self.metrics, self.generation = config, dict[str, float](), Generation()
+            self.config, self.metrics, self.start = config, dict[str, float](), None
+            self.generation = Generation()
 
         @torch.no_grad()
         def __call__(self, prompts: Any, trainer: Any) -> dict[str, list[Any]]:
