@@ -297,12 +297,18 @@ def steps_of(output: Path) -> list[dict[str, Any]]:
     return [record for record in map(json.loads, lines) if record["kind"] == "train"]
 
 
-@pytest.mark.parametrize("updates", [1, 2])
-def test_grpo_learns_through_the_server(started: Any, folder: Path, tmp_path: Path, letters: str, updates: int) -> None:
-    found = grpo.train(config(letters, folder, tmp_path / "run", started.url, updates=updates))["results"]
+@pytest.mark.parametrize(
+    "changes",
+    [{"updates": 1}, {"updates": 2}, {"lora_rank": 8, "learning_rate": 2e-2}],
+    ids=["one_update", "two_updates", "adapter"],
+)
+def test_grpo_learns_through_the_server(
+    started: Any, folder: Path, tmp_path: Path, letters: str, changes: dict[str, Any]
+) -> None:
+    found = grpo.train(config(letters, folder, tmp_path / "run", started.url, **changes))["results"]
     steps = [step for step in steps_of(tmp_path / "run") if "mismatch" in step]  # the others had equal rewards
     print(
-        f"RECORD GRPO with {updates} updates: success {np.mean(found['start']):.2f} to {np.mean(found['GRPO']):.2f} "
+        f"RECORD GRPO with {changes}: success {np.mean(found['start']):.2f} to {np.mean(found['GRPO']):.2f} "
         f"in {len(steps)} steps, largest mismatch {max(step['mismatch_max'] for step in steps):.1e}"
     )
     assert np.mean(found["GRPO"]) > np.mean(found["start"]) + 0.2
