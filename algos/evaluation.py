@@ -18,6 +18,7 @@ from toolorchestra.agents.policies.base import Policy, play_episode
 from toolorchestra.algos import design_statistics
 from toolorchestra.algos.batching import chunks
 from toolorchestra.algos.rollout.engine import INVALID_OUTCOMES, RolloutEngine, RolloutRequest, Row
+from toolorchestra.algos.rollout.generation import Generation
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot
 from toolorchestra.algos.rollout.sampling import AnySampler, ModelSampler
 from toolorchestra.algos.rollout.starts import Start
@@ -38,18 +39,18 @@ def evaluate(
     samples: int,
     greedy: bool = False,
     record: Path | None = None,
-    gib: float | None = None,
+    generation: Generation | None = None,
     progress: Progress = lambda done: None,
 ) -> list[Row]:
     """Return the rows of `samples` episodes per start, in order; those of one start differ in their seed.
 
-    With `record`, the episodes are written to that JSONL file (`toolorchestra show` draws them). See `ModelSampler` for
-    `gib`; `progress` is called with the number of episodes that have ended.
+    With `record`, the episodes are written to that JSONL file (`toolorchestra show` draws them). Without a
+    `generation` the model itself generates. `progress` is called with the number of episodes that have ended.
 
     Raises:
         EvaluationError: More than 1 % of them were not judged.
     """
-    sampler = ModelSampler(policy.model, policy.renderer, temperature=0.0 if greedy else 1.0, gib=gib)
+    sampler = (generation or Generation()).sampler(policy.model, policy.renderer, temperature=0.0 if greedy else 1.0)
     rng = random.Random(samples)
     requests = [RolloutRequest(n, start.another(rng)) for n, start in enumerate(plays) for _ in range(samples)]
     rows = engine.play(sampler, requests, progress)
@@ -178,7 +179,7 @@ def evaluate_agents(
 ) -> Scores:
     """Play held-out tasks greedily and `samples` times each; `record` keeps the greedy episodes as JSONL.
 
-    See `evaluate` for `gib` and `progress`.
+    See `ModelSampler` for `gib`, and `evaluate` for `progress`.
 
     Raises:
         EvaluationError: More than 1 % of the episodes were not judged.

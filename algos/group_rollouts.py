@@ -23,7 +23,8 @@ from toolorchestra.algos.evaluation import mean_parts, row_means
 from toolorchestra.algos.logits import hidden_states, logits_in_chunks
 from toolorchestra.algos.options_one_agent import Filter, GroupOptions
 from toolorchestra.algos.rollout.engine import RolloutEngine, RolloutRequest, Row
-from toolorchestra.algos.rollout.sampling import AnySampler, ModelSampler
+from toolorchestra.algos.rollout.generation import Generation
+from toolorchestra.algos.rollout.sampling import AnySampler
 from toolorchestra.algos.rollout.starts import Start
 from toolorchestra.envs.rewards import preference_rewards
 from toolorchestra.envs.unjudged import unjudged_error
@@ -118,8 +119,16 @@ class GroupRollouts:
     step.
     """
 
-    def __init__(self, engine: RolloutEngine, curriculum: Curriculum, config: GroupOptions, start: Any = None) -> None:
+    def __init__(
+        self,
+        engine: RolloutEngine,
+        curriculum: Curriculum,
+        config: GroupOptions,
+        start: Any = None,
+        generation: Generation | None = None,
+    ) -> None:
         self.engine, self.curriculum, self.config, self.start = engine, curriculum, config, start
+        self.generation = generation or Generation(config.memory)
         self.metrics: dict[str, float] = {}
         self._unjudged: list[str | None] = []  # why each row of the batch was not judged
 
@@ -128,8 +137,8 @@ class GroupRollouts:
         config = self.config
         rng = random.Random(f"{config.seed}/{trainer.state.global_step}")
         model = trainer.accelerator.unwrap_model(trainer.model)
-        sampler = ModelSampler(
-            model, self.engine.renderer, temperature=config.temperature, seed=rng.getrandbits(48), gib=config.memory
+        sampler = self.generation.sampler(
+            model, self.engine.renderer, temperature=config.temperature, seed=rng.getrandbits(48)
         )
         wanted = len(prompts) // config.group_size
         self._unjudged = []
@@ -202,7 +211,7 @@ class GroupRollouts:
             "levels_open": self.curriculum.open,
             "tokens_per_second": self.engine.speed(),
         }
-        self.metrics |= mean_parts(rows) | design_statistics.statistics(rows)
+        self.metrics |= mean_parts(rows) | design_statistics.statistics(rows) | self.generation.metrics()
         answered = [row for row in rows if row.answered]  # of bounded length, unlike one that was broken off
         if self.start is not None and answered:
             spread = answered[:: math.ceil(len(answered) / 32)]

@@ -33,14 +33,14 @@ from toolorchestra.agents.builtin.adapters import AdapterReference
 from toolorchestra.agents.builtin.model import ADAPTER_CONFIG, TokenPolicy
 from toolorchestra.agents.builtin.renderer import Renderer
 from toolorchestra.agents.policies.reference import OraclePolicy, RandomPolicy
-from toolorchestra.algos import design_statistics, memory, sft
-from toolorchestra.algos.autocast import autocast
+from toolorchestra.algos import design_statistics, sft
 from toolorchestra.algos.evaluation import PolicyScores, evaluate, outcomes_of, reference, rewards_of
 from toolorchestra.algos.group_rollouts import Curriculum, GroupRollouts, advantages_as_rewards
 from toolorchestra.algos.model_card import card
 from toolorchestra.algos.options_one_agent import TrainGRPO, TrainSFT
 from toolorchestra.algos.precision import load_policy, save_policy, start_policy
 from toolorchestra.algos.rollout.engine import RolloutEngine, Row
+from toolorchestra.algos.rollout.generation import make_generation
 from toolorchestra.algos.rollout.starts import make_env, starts
 from toolorchestra.algos.stats import Interval, known_mean, paired_bootstrap
 from toolorchestra.algos.trainer import Report, Trainer, checkpoint_to_resume, run_script
@@ -118,7 +118,7 @@ def fit(
 
     from toolorchestra.algos.trl_trainers import Bookkeeper, BundlingGRPOTrainer, run_trainer, settings, trained
 
-    folder = config.output / "checkpoints"
+    generation, folder = rollouts.generation, config.output / "checkpoints"
     checkpoint = checkpoint_to_resume(config)
     if checkpoint:
         rollouts.curriculum.restore(json.loads((checkpoint / "curriculum.json").read_text(encoding="utf-8")))
@@ -142,12 +142,17 @@ def fit(
         epsilon=config.epsilon,
         epsilon_high=config.epsilon_high,
         importance_sampling_level=config.ratio,
+        vllm_importance_sampling_correction=config.importance_limit > 0,
+        vllm_importance_sampling_mode="token_truncate",
+        vllm_importance_sampling_clip_max=config.importance_limit or None,
+        **generation.arguments(),
         temperature=config.temperature,
         max_completion_length=None,
         shuffle_dataset=False,
         ignore_data_skip=True,
         logging_steps=config.updates,
     )
+    bookkeeper = Bookkeeper(rollouts, report, judge)
     trainer = BundlingGRPOTrainer(
         model=trained(policy.model),
         reward_funcs=advantages_as_rewards,
@@ -155,14 +160,17 @@ def fit(
         train_dataset=Dataset.from_dict({"prompt": [str(n) for n in range(config.groups)]}),
         processing_class=policy.tokenizer,
         rollout_func=rollouts,
-        callbacks=[Bookkeeper(rollouts, report, judge)],
+        callbacks=[bookkeeper],
     )
     trainer.model_card = card(config, "grpo", "Checkpoints")
     trainer.gib, trainer.micro_batch = config.memory, config.micro_batch
     if isinstance(rollouts.start, AdapterReference) and rollouts.start.key is None and config.beta:
-        policy.model.host.delete_adapter(
-            "ref"
-        )  # TRL's copy of an untrained adapter: it switches the adapter off instead
+        # TRL's copy of an untrained adapter: it switches the adapter off instead
+        policy.model.host.delete_adapter("ref")
+    bookkeeper.mismatch = trainer.mismatch
+    generation.attach(trainer, policy)
+    if config.importance_limit and not trainer.use_vllm:
+        trainer.correct_importance()
     run_trainer(trainer, policy.model, checkpoint)
 
 
@@ -175,6 +183,7 @@ class SingleAgentTrainer(Trainer[TrainGRPO, PolicyScores]):
 
     def __init__(self, config: TrainGRPO) -> None:
         super().__init__(config, "grpo", updates=config.updates)
+        self.generation = make_generation(config)
         self.env = make_env(config.env, config.environment_options)  # wrong options are refused before a folder is made
 
     def warm_up(self, folder: Path, report: Report) -> None:
@@ -196,8 +205,8 @@ class SingleAgentTrainer(Trainer[TrainGRPO, PolicyScores]):
         elif tracked:
             self.start_model = TokenPolicy.load(folder).model
         self.engine = make_engine(config, self.policy.renderer)
-        with autocast(model):
-            self.engine.token_budget = memory.token_budget(model, config.memory)
+        self.engine.token_budget = self.generation.token_budget(model)
+        self.generation.check(self.engine.max_ids, self.policy.renderer.stop_ids[0])
         levels = starts(self.env, config.eval_split, config.difficulty)
         self.held_out = config.evaluated([start for level in levels.values() for start in level])
 
@@ -207,7 +216,8 @@ class SingleAgentTrainer(Trainer[TrainGRPO, PolicyScores]):
         names = {0: "episodes-start.jsonl", self.config.total: "episodes.jsonl"}
         record = self.config.output / names.get(step, f"episodes-{step}.jsonl")
         count = self.log.counter("Held-out episodes", tasks * (samples + 1))
-        play = partial(evaluate, self.engine, self.policy, self.held_out, gib=self.config.memory)
+        self.generation.sync(self.policy)
+        play = partial(evaluate, self.engine, self.policy, self.held_out, generation=self.generation)
         rows = play(samples=samples, progress=count)
         best = play(samples=1, greedy=True, record=record, progress=lambda done: count(tasks * samples + done))
         known = known_mean([math.nan if outcome is None else outcome for outcome in outcomes_of(best)])
@@ -216,7 +226,7 @@ class SingleAgentTrainer(Trainer[TrainGRPO, PolicyScores]):
     def fit(self) -> None:
         """Train the policy by TRL's trainer."""
         curriculum = Curriculum(starts(self.env, "train", self.config.difficulty), open_at=self.config.open_at)
-        rollouts = GroupRollouts(self.engine, curriculum, self.config, self.start_model)
+        rollouts = GroupRollouts(self.engine, curriculum, self.config, self.start_model, self.generation)
         fit(self.policy, rollouts, self.config, self.reporter("grpo"), self.judge)
 
     def save(self, folder: Path) -> None:
@@ -278,7 +288,10 @@ def train(config: TrainGRPO) -> dict[str, Any]:
         nothing was evaluated.
     """
     run = SingleAgentTrainer(config)
-    run.run()
+    try:
+        run.run()
+    finally:
+        run.generation.close()
     if not run.scores:
         return {}
     return {"results": run.results, "greedy": run.greedy, "gain": run.gain, "reward_gain": run.reward_gain}

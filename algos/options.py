@@ -19,6 +19,7 @@ from toolorchestra.envs.registration import is_multiagent
 from toolorchestra.envs.task_source import source_argument
 from toolorchestra.toolscale.errors import OptionError
 
+SamplerName = Literal["hf", "vllm-server", "vllm-colocate"]
 EVAL_TASKS = 32
 """Held-out tasks that models other than the built-in ones are evaluated on by default."""
 SFT_IDS = 8192
@@ -108,6 +109,9 @@ class LearnerOptions(ABC):
     steps, at most 30, else 0."""
     dry_run: bool = False
     """Print what the configuration needs of memory beside what there is, and end; no weights are loaded."""
+    template_options: dict[str, str] = field(default_factory=dict)
+    """Options of the chat template, such as ``enable_thinking false``; values that are JSON are read as such. They are
+    kept with the policy."""
     resume: bool = False
     """Continue from the last checkpoint in `output`, exactly as if the run had not stopped."""
 
@@ -142,6 +146,8 @@ class LearnerOptions(ABC):
             self.require_at_least(1, "micro_batch")
         if self.learning_rate is not None and self.learning_rate < 0:
             raise OptionError(f"`learning_rate` must be at least 0, got {self.learning_rate}.")
+        if self.template_options and self.small:
+            raise OptionError("Built-in models have no chat template: give `template_options` with a model.")
         if self.resume and not self.save_every:
             raise OptionError("`resume` needs checkpoints: leave `save_every` above 0.")
 
@@ -156,6 +162,11 @@ class LearnerOptions(ABC):
         for name in names:
             if (size := getattr(self, name)) < 2:
                 raise OptionError(f"Advantages compare the rollouts of a group: `{name}` {size} is below 2.")
+
+    @property
+    def read_template_options(self) -> dict[str, Any]:
+        """The options of the chat template, with values that are JSON read as such."""
+        return {name: json_or_text(value) for name, value in self.template_options.items()}
 
     @property
     def environment_options(self) -> dict[str, Any]:
@@ -230,6 +241,15 @@ class TrainOptions(LearnerOptions):
     for one agent 1024 and 32000."""
     in_flight: int = 128
     """Maximum number of episodes played at a time; fewer, if `memory` has not room for as many long episodes."""
+    sampler: SamplerName = "hf"
+    """Who generates: the model itself (``hf``), a server started by ``vllm serve`` (``vllm-server``), or vLLM in the
+    training's own process on a GPU (``vllm-colocate``)."""
+    server: str = "http://127.0.0.1:8000"
+    """Address of the server for ``vllm-server``."""
+    weight_sync: Literal["disk", "nccl"] = "disk"
+    """How weights reach the server: through a folder in `output`, which it must see, or from GPU to GPU."""
+    vllm_memory_share: float = 0.3
+    """Share of the GPU's memory for ``vllm-colocate``."""
     eval_split: str = "test"
     """Held-out split."""
     eval_samples: int = 8
@@ -247,6 +267,15 @@ class TrainOptions(LearnerOptions):
             self.require_at_least(1, "eval_tasks")
         if not 0 <= self.sft_error <= 1 or self.temperature <= 0:
             raise OptionError("`sft_error` must lie in [0, 1], and `temperature` must be above 0.")
+        if not 0 < self.vllm_memory_share < 1:
+            raise OptionError(f"`vllm_memory_share` must lie between 0 and 1, got {self.vllm_memory_share}.")
+        if self.weight_sync == "nccl" and self.sampler != "vllm-server":
+            raise OptionError("`weight_sync` nccl is for `sampler` vllm-server; the others have the weights already.")
+        if self.sampler != "hf" and self.several_agents:
+            raise OptionError(
+                f"`sampler` {self.sampler} generates for one agent (`train grpo`); learners of several agents have "
+                "`sampler` hf only."
+            )
         if self.start and not self.small:
             raise OptionError("`start` holds policies already: give it or a model, not both.")
         if self.start and not self.start.is_dir():

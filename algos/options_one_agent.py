@@ -125,6 +125,10 @@ class TrainGRPO(GroupOptions):
     a token of a long rollout weighs less, so long failures are hardly punished."""
     ratio: Literal["token", "sequence"] = "token"
     """Importance ratio per token, or per sequence (length-normalised, over policy tokens only)."""
+    importance_cap: float | None = None
+    """Maximum of the ratio π(trainer) / π(sampler) by which the loss of a token is multiplied, since what generates
+    computes with other rounding than what trains (truncated importance sampling); 0: no such correction. None: 2 with
+    vLLM, else 0."""
     open_at: float = 0.7
     """Live success on a level that opens the next; 0 opens all levels at once."""
     preference: dict[str, float] = field(default_factory=dict)
@@ -140,7 +144,14 @@ class TrainGRPO(GroupOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.importance_cap is not None and self.importance_cap < 0:
+            raise OptionError(f"`importance_cap` must be at least 0, got {self.importance_cap}.")
         if self.beta < 0:
             raise OptionError(f"`beta` must be at least 0, got {self.beta}.")
         if self.preference_text and not self.preference:
             raise OptionError("`preference_text` puts a `preference` into words; give the weights as well.")
+
+    @property
+    def importance_limit(self) -> float:
+        """The maximum of importance ratios, its default resolved; 0 for no correction."""
+        return (0.0 if self.sampler == "hf" else 2.0) if self.importance_cap is None else self.importance_cap

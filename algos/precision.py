@@ -23,16 +23,17 @@ if TYPE_CHECKING:
 
 
 def load_options(config: LearnerOptions) -> dict[str, Any]:
-    """Return how the weights of a model are loaded, as options of `TokenPolicy.load`."""
+    """Return how a model is loaded, as options of `TokenPolicy.load`."""
     dtype = torch.bfloat16 if config.precision == "bf16" and config.lora_rank else torch.float32
+    options = {"template_options": config.read_template_options, "dtype": dtype}
     if not config.quantize:
-        return {"dtype": dtype}
+        return options
     from transformers import BitsAndBytesConfig
 
     weights = BitsAndBytesConfig(
         load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype=dtype
     )
-    return {"dtype": dtype, "quantization_config": weights, "device_map": {"": torch.cuda.current_device()}}
+    return {**options, "quantization_config": weights, "device_map": {"": torch.cuda.current_device()}}
 
 
 def new_adapters(config: LearnerOptions, names: Iterable[str], source: str | Path) -> dict[str, AdapterPolicy]:

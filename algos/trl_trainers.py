@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -21,6 +22,7 @@ from toolorchestra.agents.builtin.model import ADAPTER_CONFIG
 from toolorchestra.algos import memory
 from toolorchestra.algos.batching import bundles
 from toolorchestra.algos.logits import base_model, hidden_states, in_chunks
+from toolorchestra.algos.mismatch import Mismatch
 from toolorchestra.algos.optimizers import scheduler_name
 from toolorchestra.algos.options import LearnerOptions, Schedule
 from toolorchestra.algos.trainer import Report, remove_checkpoints
@@ -186,8 +188,21 @@ def _cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
 class BundlingGRPOTrainer(_WholeCheckpoints, _Bundling, GRPOTrainer):
     """`GRPOTrainer` that trains on bundles of rows of similar length, each with a backward pass of its own.
 
-    Rows without a token to train on are left out. The gradient is that of the whole batch.
+    Rows without a token to train on are left out. The gradient is that of the whole batch. `mismatch` compares
+    log-probabilities with those of the sampler.
     """
+
+    vllm_generation: Any = None
+    _latest: Tensor | None = None  # log-probabilities of the last forward pass
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.mismatch = Mismatch()
+
+    def correct_importance(self) -> None:
+        """Correct for the sampler's log-probabilities as TRL does with vLLM, though the model itself generates."""
+        self.use_vllm, self._last_loaded_step = True, -1
+        self.vllm_generation = SimpleNamespace(sync_weights=lambda: None)
 
     def compute_loss(self, model: Any, inputs: dict[str, Any], *_: Any, **__: Any) -> Tensor:
         """Return the loss of a batch; all but the last bundle's part of it has been through its backward pass."""
@@ -209,6 +224,10 @@ class BundlingGRPOTrainer(_WholeCheckpoints, _Bundling, GRPOTrainer):
                     for name, value in inputs.items()
                 }
                 loss: Tensor = super(BundlingGRPOTrainer, self).compute_loss(model, part)
+                if "sampling_per_token_logps" in part and self._latest is not None:
+                    # later updates of a batch are off policy; log-probabilities from before them are then at hand
+                    logps = part.get("old_per_token_logps", self._latest)
+                    self.mismatch.add(part["sampling_per_token_logps"], logps, weights[several])
                 shares.append(float(trained[several].sum()))
                 # a mean over rows; dapo divides by the tokens of the whole batch already
                 yield loss if self.loss_type == "dapo" else loss * len(several) / count
@@ -257,6 +276,7 @@ class BundlingGRPOTrainer(_WholeCheckpoints, _Bundling, GRPOTrainer):
             logps = logps.index_put(target, output.log_probs[row, place].float())
             if compute_entropy:
                 entropies = entropies.index_put(target, output.entropy[row, place].float())
+        self._latest = logps.detach()
         return logps, entropies if compute_entropy else None, None
 
 
@@ -275,6 +295,8 @@ class Reporter(TrainerCallback):
 class Bookkeeper(TrainerCallback):
     """Reports and judges after each batch of rollouts, and keeps the curriculum beside each checkpoint."""
 
+    mismatch: Mismatch  # the trainer's
+
     def __init__(self, rollouts: GroupRollouts, report: Report, judge: Callable[[int], None]) -> None:
         self.rollouts, self.report, self.judge = rollouts, report, judge
 
@@ -283,6 +305,7 @@ class Bookkeeper(TrainerCallback):
         wanted = {"loss": "loss", "grad_norm": "grad_norm", "entropy": "entropy", "clip_ratio/region_mean": "clipped"}
         extra = {ours: float(logs[theirs]) for theirs, ours in wanted.items() if logs and theirs in logs}
         if "loss" in extra:
+            extra |= self.mismatch.metrics()
             self.report(state.global_step // self.rollouts.config.updates, {**self.rollouts.metrics, **extra})
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:

@@ -31,6 +31,7 @@ from toolorchestra.algos.group_rollouts import Curriculum
 from toolorchestra.algos.options_one_agent import TrainGRPO
 from toolorchestra.algos.precision import start_policy
 from toolorchestra.algos.requirements import requirements
+from toolorchestra.algos.rollout.generation import Generation
 from toolorchestra.algos.rollout.sampling import ModelSampler
 from toolorchestra.algos.rollout.starts import Start
 
@@ -100,13 +101,15 @@ class SampledRows:
     def __init__(self, config: TrainGRPO, renderer: Any, length: int, written: int) -> None:
         self.config, self.renderer, self.length, self.written = config, renderer, length, written
         self.start, self.metrics, self.curriculum = None, {"reward": 0.0}, Curriculum({1: [Start(0)]})
+        self.generation = Generation(config.memory)
 
     def __call__(self, prompts: Any, trainer: Any) -> dict[str, list[Any]]:
         """Return a row for each prompt; half of them are rewarded."""
         rng = random.Random(0)
         read = [[rng.randrange(50, 300) for _ in range(self.length - self.written)] for _ in prompts]
         model = trainer.accelerator.unwrap_model(trainer.model)
-        samples = ModelSampler(model, self.renderer, gib=self.config.memory)(read, [self.written] * len(read))
+        sampler = ModelSampler(model, self.renderer, gib=self.config.memory)
+        samples = sampler(read, [self.written] * len(read), range(len(read)))
         return {
             "prompt_ids": read,
             "completion_ids": [sample.ids for sample in samples],

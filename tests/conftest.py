@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
 import shutil
+import signal
+import socket
+import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -252,3 +257,53 @@ def fill_disk(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
         monkeypatch.setattr(os, "write", full)
 
     return fill
+
+
+class Started:
+    """A server in a process of its own.
+
+    Attributes:
+        url: Where it listens.
+        log: The file of all that it has written.
+        pid: Its process.
+    """
+
+    def __init__(self, url: str, log: Path, process: subprocess.Popen[bytes]) -> None:
+        self.url, self.log, self.pid, self._process = url, log, process.pid, process
+
+    def kill(self) -> None:
+        """End it at once, with the processes that it has started."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self._process.wait()
+
+
+@pytest.fixture(scope="session")
+def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Started]]:
+    """Start a server, offline, and wait until it listens: ``start(["python", …, "{port}"], VARIABLE="value")``."""
+    started: list[Started] = []
+
+    def run(command: list[str], *, timeout: float = 60, **variables: str) -> Started:
+        home = tmp_path_factory.mktemp("hub")
+        (home / "hub").mkdir()
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        env = os.environ | {"HF_HOME": str(home), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"} | variables
+        log = home / "server.log"
+        with log.open("wb") as output:
+            filled = [part.format(port=port) for part in command]
+            process = subprocess.Popen(filled, env=env, stdout=output, stderr=output, start_new_session=True)
+        started.append(Started(f"http://127.0.0.1:{port}/v1", log, process))
+        for _ in range(int(timeout * 10)):
+            if process.poll() is not None:
+                break
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    return started[-1]
+            time.sleep(0.1)
+        pytest.fail(f"the server ended, or did not listen after {timeout:g} s: {log.read_text()[-2000:]}")
+
+    yield run
+    for server in started:
+        server.kill()

@@ -13,6 +13,7 @@ Every message says what was expected, what was found and how to fix it::
     │   └── InUseError       another process writes it
     ├── ResumableError       the same command may go on from what was saved
     │   ├── SynthesisError   a domain could not be synthesised to its end
+    │   ├── SamplerError     the server that generates for a learner failed for good (algos.rollout.vllm_server)
     │   ├── AppendingError   an append-only file is not what it should be (toolscale.append_only)
     │   └── WorkerError      worker processes end again and again (toolscale.workers)
     ├── EvaluationError      too many episodes of an evaluation were not judged (envs.unjudged)
@@ -125,6 +126,10 @@ class SynthesisError(ResumableError):
 
     It is `resumable` if an endpoint failed or a budget was spent.
     """
+
+
+class SamplerError(ResumableError):
+    """A server that generates for a learner failed for good, after retries; the run can be resumed."""
 
 
 def is_outage(error: BaseException) -> bool:

@@ -9,7 +9,7 @@ active, since it repeats the forward pass. Not covered: several threads.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from toolorchestra.agents.builtin.chat_template_renderer import ChatTemplateRenderer, saved_options
 from toolorchestra.agents.builtin.model import ADAPTER_BASE, ADAPTER_CONFIG, TokenPolicy, adapter_base
 from toolorchestra.agents.hub import split_revision
 from toolorchestra.toolscale.errors import OptionError, install_line
@@ -162,6 +163,8 @@ class AdapterPolicy(TokenPolicy):
         config.base_model_name_or_path, config.revision = split_revision(base if self.carried else self.source)
         config.target_modules = sorted(config.target_modules)
         config.save_pretrained(str(folder))
+        if isinstance(self.renderer, ChatTemplateRenderer):
+            self.renderer.save_options(folder)
         state = get_peft_model_state_dict(host, adapter_name=key)
         save_file({name: part.detach().cpu().contiguous() for name, part in state.items()}, folder / _WEIGHTS)
 
@@ -216,10 +219,12 @@ def holds_adapters(folder: Path, names: Iterable[str]) -> bool:
     return all((folder / name / ADAPTER_CONFIG).is_file() for name in names)
 
 
-def load_adapters(names: Iterable[str], folder: Path, **options: Any) -> dict[str, AdapterPolicy]:
+def load_adapters(
+    names: Iterable[str], folder: Path, *, template_options: Mapping[str, Any] | None = None, **options: Any
+) -> dict[str, AdapterPolicy]:
     """Return the policies whose adapters `AdapterPolicy.save` wrote; `OptionError` if they are not of one base.
 
-    See `TokenPolicy.load` for `options`.
+    See `TokenPolicy.load` for `template_options` and `options`.
     """
     peft = _peft()
     names = list(names)
@@ -230,8 +235,8 @@ def load_adapters(names: Iterable[str], folder: Path, **options: Any) -> dict[st
         )
     (source,) = sources
     carried = Path(source).name == BASE
-    base = TokenPolicy.load(source, **options)
     first, *others = names
+    base = TokenPolicy.load(source, template_options=template_options or saved_options(folder / first), **options)
     host = peft.PeftModel.from_pretrained(base.model, str(folder / first), adapter_name=_key(0), is_trainable=True)
     for number, name in enumerate(others, 1):
         host.load_adapter(str(folder / name), adapter_name=_key(number), is_trainable=True)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from toolorchestra.agents.builtin.renderer import Decoded, Message
 from toolorchestra.toolscale.errors import OptionError
+
+_OPTIONS = "template_options.json"
+"""File of the template's options, beside a tokenizer's."""
 
 
 class ChatTemplateRenderer:
@@ -18,19 +23,22 @@ class ChatTemplateRenderer:
     Args:
         tokenizer: A tokenizer with a chat template that supports tools.
         template_options: Passed to the template (e.g. ``{"enable_thinking": False}``).
+        end_ids: Further ids that end a turn, such as those of the model's generation config (`end_ids_of`).
 
     Raises:
         OptionError: The template rewrites earlier turns when a conversation grows.
     """
 
-    def __init__(self, tokenizer: Any, *, template_options: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, tokenizer: Any, *, template_options: Mapping[str, Any] | None = None, end_ids: Iterable[int] = ()
+    ) -> None:
         if not getattr(tokenizer, "chat_template", None):
             raise OptionError(
                 f"Tokenizer {getattr(tokenizer, 'name_or_path', tokenizer)!r} has no chat template, which turns "
                 "messages into ids. Set tokenizer.chat_template, or use the built-in model (no --model)."
             )
         self.tokenizer, self.options = tokenizer, dict(template_options or {})
-        ends = {tokenizer.eos_token_id, *map(tokenizer.convert_tokens_to_ids, ("<|im_end|>", "<|eot_id|>"))}
+        ends = {tokenizer.eos_token_id, *end_ids, *map(tokenizer.convert_tokens_to_ids, ("<|im_end|>", "<|eot_id|>"))}
         self.stop_ids: tuple[int, ...] = tuple(sorted(i for i in ends if i is not None and i != tokenizer.unk_token_id))
         self.pad_id = tokenizer.eos_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
         self._opening = [{"role": "user", "content": "?"}, {"role": "assistant", "content": "!"}]
@@ -41,6 +49,11 @@ class ChatTemplateRenderer:
                 "follow, so training on appended ids would not match what the model sees. Use a training template "
                 "(TRL's get_training_chat_template) that keeps earlier turns unchanged."
             )
+
+    def save_options(self, folder: Path) -> None:
+        """Write the template's options into a folder, if there are any."""
+        if self.options:
+            (folder / _OPTIONS).write_text(json.dumps(self.options, indent=2) + "\n", encoding="utf-8")
 
     def _render(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], more: bool) -> str:
         text: str = self.tokenizer.apply_chat_template(
@@ -85,3 +98,16 @@ class ChatTemplateRenderer:
         text: str = self.tokenizer.decode(kept, skip_special_tokens=False)
         opened, closed = text.count("<tool_call>"), text.count("</tool_call>")
         return Decoded(text, bool(ids) and ids[-1] in self.stop_ids and opened == closed)
+
+
+def saved_options(folder: Path) -> dict[str, Any]:
+    """Return the options of a chat template that were saved in a folder; empty if there are none."""
+    file = folder / _OPTIONS
+    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    return found
+
+
+def end_ids_of(model: Any) -> list[int]:
+    """Return the ids that end what a model writes by its generation config, which may be several."""
+    found = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
+    return [] if found is None else [found] if isinstance(found, int) else list(found)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from toolorchestra.agents.builtin.chat_template_renderer import ChatTemplateRenderer
+from toolorchestra.agents.builtin.chat_template_renderer import ChatTemplateRenderer, end_ids_of, saved_options
 from toolorchestra.agents.builtin.compact_renderer import CompactRenderer
 from toolorchestra.agents.builtin.design_renderer import DesignRenderer
 from toolorchestra.agents.builtin.renderer import SPECIAL, Message, Renderer
@@ -55,11 +55,14 @@ class TokenPolicy:
         return cls(build_model(len(renderer.tokens), seed=seed), build_tokenizer(renderer), renderer)
 
     @classmethod
-    def load(cls, path: str | Path, **options: Any) -> TokenPolicy:
+    def load(
+        cls, path: str | Path, *, template_options: Mapping[str, Any] | None = None, **options: Any
+    ) -> TokenPolicy:
         """Return a model from a folder or from the hub (``NAME`` or ``NAME@REVISION``).
 
-        One that `save` wrote comes with its own renderer. The folder of an adapter is loaded with its base. `options`
-        go to transformers; weights are of 32 bits unless they say otherwise.
+        One that `save` wrote comes with its own renderer, or with the options of its chat template, unless other
+        `template_options` are given. All end tokens of its generation config end a turn. The folder of an adapter is
+        loaded with its base. `options` go to transformers; weights are of 32 bits unless they say otherwise.
 
         Raises:
             OptionError: There is no such model, or it cannot be loaded.
@@ -67,12 +70,16 @@ class TokenPolicy:
         if (Path(path) / ADAPTER_CONFIG).is_file():
             from peft import PeftModel
 
-            base = cls.load(adapter_base(Path(path)), **options)
+            template_options = template_options or saved_options(Path(path))
+            base = cls.load(adapter_base(Path(path)), template_options=template_options, **options)
             return replace(base, model=PeftModel.from_pretrained(base.model, str(path)).eval())
         model = load_pretrained("AutoModelForCausalLM", path, **{"dtype": torch.float32, **options})
         tokenizer = load_pretrained("AutoTokenizer", path)
-        kept = Path(split_revision(path)[0]) / "renderer.json"
-        return cls(model, tokenizer, load_renderer(kept.parent) if kept.exists() else chat_renderer(tokenizer))
+        folder = Path(split_revision(path)[0])
+        if (folder / "renderer.json").exists():
+            return cls(model, tokenizer, load_renderer(folder))
+        template_options = template_options or saved_options(folder)
+        return cls(model, tokenizer, chat_renderer(tokenizer, template_options, end_ids_of(model)))
 
     def save(self, folder: Path) -> None:
         """Write model, tokenizer and the built-in model's renderer into a folder that `load` reads."""
@@ -80,6 +87,8 @@ class TokenPolicy:
         self.tokenizer.save_pretrained(folder)
         if isinstance(self.renderer, BuiltinRenderer):
             self.renderer.save(folder)
+        elif isinstance(self.renderer, ChatTemplateRenderer):
+            self.renderer.save_options(folder)
 
 
 def adapter_base(folder: Path) -> str:
@@ -98,14 +107,16 @@ def load_renderer(folder: Path) -> BuiltinRenderer:
     return CompactRenderer.load(folder) if kinds is None else DesignRenderer(kinds)
 
 
-def chat_renderer(tokenizer: Any) -> ChatTemplateRenderer:
+def chat_renderer(
+    tokenizer: Any, options: Mapping[str, Any] | None = None, end_ids: Iterable[int] = ()
+) -> ChatTemplateRenderer:
     """Return the renderer of a tokenizer with a chat template; a template known to TRL is replaced where necessary.
 
     Templates such as Qwen3's drop earlier thoughts as a conversation grows; TRL has versions of them that do not. Any
     other template that is not prefix-preserving raises `OptionError`.
     """
     try:
-        return ChatTemplateRenderer(tokenizer)
+        return ChatTemplateRenderer(tokenizer, template_options=options, end_ids=end_ids)
     except OptionError:
         from trl.chat_template_utils import get_training_chat_template
 
@@ -116,7 +127,7 @@ def chat_renderer(tokenizer: Any) -> ChatTemplateRenderer:
         if template is None:
             raise
         tokenizer.chat_template = template
-        return ChatTemplateRenderer(tokenizer)
+        return ChatTemplateRenderer(tokenizer, template_options=options, end_ids=end_ids)
 
 
 def build_model(

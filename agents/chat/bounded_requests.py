@@ -58,10 +58,10 @@ class Response(NamedTuple):
 
 
 class BoundedClient:
-    """Posts to one address, over connections that are kept; used on the event loop of `submit` only.
+    """Asks one server, over connections that are kept; used on the event loop of `submit` only.
 
     Args:
-        url: The address.
+        url: Its address, which the paths of requests are appended to.
         headers: Headers of every request.
         timeout: Seconds to wait for a connection, and for the next piece of an answer.
         attempt: Seconds for all of a request and its answer; None: no bound.
@@ -73,7 +73,11 @@ class BoundedClient:
         self._session: aiohttp.ClientSession | None = None
 
     async def post(self, body: bytes) -> Response:
-        """Send a body, and return the answer.
+        """Send a body to the address itself, and return the answer; see `request`."""
+        return await self.request("POST", "", body)
+
+    async def request(self, method: str, path: str = "", body: bytes | None = None) -> Response:
+        """Send a request, and return the answer.
 
         Raises:
             TimeoutError: It was not there in time.
@@ -88,7 +92,8 @@ class BoundedClient:
                 headers=self._headers,
                 timeout=aiohttp.ClientTimeout(None, sock_connect=self._timeout, sock_read=self._timeout),
             )
-        async with asyncio.timeout(self._attempt), self._session.post(self._url, data=body, proxy=self._proxy) as found:
+        asked = self._session.request(method, self._url + path, data=body, proxy=self._proxy)
+        async with asyncio.timeout(self._attempt), asked as found:
             pieces, size = [], 0
             async for piece in found.content.iter_any():
                 size += len(piece)

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import itertools
-import os
-import signal
-import socket
-import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -137,58 +131,8 @@ def caller_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-class Started:
-    """A server in a process of its own.
-
-    Attributes:
-        url: Where it listens.
-        log: The file of all that it has written.
-        pid: Its process.
-    """
-
-    def __init__(self, url: str, log: Path, process: subprocess.Popen[bytes]) -> None:
-        self.url, self.log, self.pid, self._process = url, log, process.pid, process
-
-    def kill(self) -> None:
-        """End it at once, with the processes that it has started."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.pid, signal.SIGKILL)
-        self._process.wait()
-
-
 @pytest.fixture(scope="session")
-def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Started]]:
-    """Start a server, offline, and wait until it listens: ``start(["python", …, "{port}"], VARIABLE="value")``."""
-    started: list[Started] = []
-
-    def run(command: list[str], *, timeout: float = 60, **variables: str) -> Started:
-        home = tmp_path_factory.mktemp("hub")
-        (home / "hub").mkdir()
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        env = os.environ | {"HF_HOME": str(home), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"} | variables
-        log = home / "server.log"
-        with log.open("wb") as output:
-            filled = [part.format(port=port) for part in command]
-            process = subprocess.Popen(filled, env=env, stdout=output, stderr=output, start_new_session=True)
-        started.append(Started(f"http://127.0.0.1:{port}/v1", log, process))
-        for _ in range(int(timeout * 10)):
-            if process.poll() is not None:
-                break
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    return started[-1]
-            time.sleep(0.1)
-        pytest.fail(f"the server ended, or did not listen after {timeout:g} s: {log.read_text()[-2000:]}")
-
-    yield run
-    for server in started:
-        server.kill()
-
-
-@pytest.fixture(scope="session")
-def serve(start: Callable[..., Started]) -> Callable[[Path], Started]:
+def serve(start: Callable[..., Any]) -> Callable[[Path], Any]:
     """Start `transformers serve` with the model of a folder."""
     if not importlib.util.find_spec("fastapi") or not importlib.util.find_spec("uvicorn"):
         pytest.skip("needs a server: pip install 'transformers[serving]'")
@@ -199,6 +143,6 @@ def serve(start: Callable[..., Started]) -> Callable[[Path], Started]:
 
 
 @pytest.fixture(scope="session")
-def served(serve: Callable[[Path], Started], caller_model: Path) -> str:
+def served(serve: Callable[[Path], Any], caller_model: Path) -> str:
     """The address of `transformers serve` with the model that calls tools."""
     return serve(caller_model).url

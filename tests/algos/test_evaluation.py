@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -96,15 +97,14 @@ class Playing:
         return [Row(0, "orchestrator", [1], outcome=str(one.outcome), episode=one) for one in episodes]
 
 
-def test_an_evaluation_fails_with_the_reasons_if_more_than_a_hundredth_is_not_judged(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(evaluation, "ModelSampler", lambda *_, **__: None)
+def test_an_evaluation_fails_with_the_reasons_if_more_than_a_hundredth_is_not_judged() -> None:
     policy: Any = SimpleNamespace(model=None, renderer=None)
-    assert len(evaluation.evaluate(Playing(1, 100), policy, [], samples=1)) == 100  # type: ignore[arg-type]
+    nobody: Any = SimpleNamespace(sampler=lambda *_, **__: None)
+    play: Any = partial(evaluation.evaluate, policy=policy, plays=[], samples=1, generation=nobody)
+    assert len(play(Playing(1, 100))) == 100
     told = r"^2 of 100 episodes were not judged, .*: 2 × infra_error: ExpertError: m: .*got status 500\. Repair"
     with pytest.raises(EvaluationError, match=told):
-        evaluation.evaluate(Playing(2, 100), policy, [], samples=1)  # type: ignore[arg-type]
+        play(Playing(2, 100))
 
 
 def test_an_evaluation_of_several_agents_fails_likewise(env: MultiAgentEnv, monkeypatch: pytest.MonkeyPatch) -> None:

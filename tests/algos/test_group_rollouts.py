@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from toolorchestra.algos import group_rollouts
 from toolorchestra.algos.group_rollouts import Curriculum, GroupRollouts, RolloutGroup, group_rewards
 from toolorchestra.algos.rollout.engine import Row
 from toolorchestra.algos.rollout.starts import Start
@@ -55,9 +54,7 @@ def test_a_preference_pays_the_cheaper_of_two_solutions_more() -> None:
     assert group_rewards([cheap, dear, failed, broken_off]) == pytest.approx([1.5, 1.0, 0.0, 0.0])
 
 
-def test_groups_that_an_outage_ends_fail_with_the_reasons(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_rollouts, "ModelSampler", lambda *_, **__: None)
-
+def test_groups_that_an_outage_ends_fail_with_the_reasons() -> None:
     class Down:
         renderer = None
 
@@ -68,7 +65,8 @@ def test_groups_that_an_outage_ends_fail_with_the_reasons(monkeypatch: pytest.Mo
     trainer = SimpleNamespace(
         state=SimpleNamespace(global_step=0), model=None, accelerator=SimpleNamespace(unwrap_model=lambda one: one)
     )
-    rollouts = GroupRollouts(Down(), curriculum(), config)  # type: ignore[arg-type]
+    nobody: Any = SimpleNamespace(sampler=lambda *_, **__: None)
+    rollouts = GroupRollouts(Down(), curriculum(), config, generation=nobody)  # type: ignore[arg-type]
     with pytest.raises(OptionError, match=r"Only 0 of 3 groups .*\(12 of 12 episodes were not .* 12 × infra_error\)"):
         rollouts(["p"] * 6, trainer)
 

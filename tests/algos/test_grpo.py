@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from toolorchestra.algos import grpo
 from toolorchestra.algos.group_rollouts import Curriculum, GroupRollouts, divergence
 from toolorchestra.algos.options_one_agent import TrainGRPO
 from toolorchestra.algos.rollout.engine import RolloutEngine, RolloutRequest, Row
+from toolorchestra.algos.rollout.generation import Generation
 from toolorchestra.algos.rollout.sampling import ModelSampler
 from toolorchestra.algos.rollout.starts import make_env, starts
 from toolorchestra.algos.trl_trainers import BundlingGRPOTrainer
@@ -309,6 +311,65 @@ def test_any_environment_and_any_model_can_be_trained(tmp_path: Path) -> None:
     finally:
         gym.registry.pop("Ascii-v0")
     assert np.mean(found["GRPO"]) > np.mean(found["start"]) + 0.1
+
+
+@pytest.mark.parametrize(
+    ("cap", "loss"),
+    [
+        (None, 0.0),  # advantages 1 and -1 of rows of equal length
+        (2.0, ((-2 - 1 / 2) / 2 + (1 + 1 / 4) / 2) / 2),  # 3 is cut to 2
+        (10.0, ((-3 - 1 / 2) / 2 + (1 + 1 / 4) / 2) / 2),
+    ],
+)
+@pytest.mark.parametrize("updates", [1, 2])
+def test_the_loss_of_each_token_is_multiplied_by_its_importance_up_to_a_cap(
+    tmp_path: Path, cap: float | None, loss: float, updates: int
+) -> None:
+    policy = TokenPolicy.load(byte_model(tmp_path / "model"))
+    ratios = {1: [3.0, 1 / 2], -1: [1.0, 1 / 4]}  # π(trainer) / π(sampler) of the ids that the policy wrote
+    reported: list[dict[str, float]] = []
+
+    class Replay:
+        """Rows with given importance ratios; between the policy's two ids is one of the environment's."""
+
+        def __init__(self, config: TrainGRPO) -> None:
+            self.config, self.metrics, self.start = config, dict[str, float](), None
+            self.generation = Generation()
+
+        @torch.no_grad()
+        def __call__(self, prompts: Any, trainer: Any) -> dict[str, list[Any]]:
+            logps = policy.model(torch.tensor([[5, 6, 7, 8, 9]])).logits[0, 1:-1].log_softmax(-1)
+            first, last = float(logps[0, 7]), float(logps[2, 9])
+            signs = [1, -1] * (len(prompts) // 2)
+            sampled = [[first - math.log(ratios[s][0]), -99.0, last - math.log(ratios[s][1])] for s in signs]
+            return {
+                "prompt_ids": [[5, 6]] * len(signs),
+                "completion_ids": [[7, 8, 9]] * len(signs),
+                "logprobs": sampled,
+                "env_mask": [[1, 0, 1]] * len(signs),
+                "advantage": [float(sign) for sign in signs],
+            }
+
+    config = TrainGRPO(
+        env="ToolOrchestra-Restaurant-v0",
+        model="m",
+        output=tmp_path / "run",
+        steps=1,
+        groups=updates,
+        group_size=2,
+        updates=updates,
+        learning_rate=0.0,
+        save_every=0,
+        threads=1,
+        importance_cap=cap,
+    )
+    rollouts: Any = Replay(config)
+    grpo.fit(policy, rollouts, config, lambda step, metrics: reported.append(metrics))
+    (metrics,) = reported
+    assert metrics["loss"] == pytest.approx(loss, abs=1e-4)
+    assert metrics["mismatch"] == pytest.approx((math.log(3) + math.log(2) + math.log(4)) / 4, abs=1e-5)
+    assert metrics["mismatch_max"] == pytest.approx(math.log(4), abs=1e-5)
+    assert metrics["importance_ratio"] == pytest.approx((3 + 1 / 2 + 1 + 1 / 4) / 4, abs=1e-5)
 
 
 @pytest.mark.slow

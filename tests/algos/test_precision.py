@@ -21,6 +21,7 @@ from toolorchestra.algos.optimizers import make_optimizer, rate_factor
 from toolorchestra.algos.options_one_agent import TrainGRPO, TrainSFT
 from toolorchestra.algos.options_several_agents import TrainMultiGRPO
 from toolorchestra.algos.rollout.engine import Row
+from toolorchestra.algos.rollout.generation import Generation
 from toolorchestra.algos.rollout.sampling import ModelSampler
 from toolorchestra.algos.rollout.starts import Start
 from toolorchestra.toolscale.errors import OptionError
@@ -53,7 +54,7 @@ class Rewarded:
 
     def __init__(self, config: TrainGRPO, start: Any = None) -> None:
         self.config, self.start, self.metrics = config, start, {"reward": 0.0}
-        self.curriculum = Curriculum({1: [Start(0)]})
+        self.curriculum, self.generation = Curriculum({1: [Start(0)]}), Generation()
 
     def __call__(self, prompts: Any, trainer: Any) -> dict[str, list[Any]]:
         generator = torch.Generator().manual_seed(trainer.state.global_step)

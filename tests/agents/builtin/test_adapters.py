@@ -166,7 +166,7 @@ def test_adapters_remember_the_revision_of_their_base(
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     asked: list[str | Path] = []
     load = TokenPolicy.load
-    monkeypatch.setattr(TokenPolicy, "load", lambda source: [asked.append(source), load(base)][1])
+    monkeypatch.setattr(TokenPolicy, "load", lambda source, **_: [asked.append(source), load(base)][1])
     make_adapters(["one"], "org/model@v1", rank=2)["one"].save(tmp_path / "one")
     load_adapters(["one"], tmp_path)
     assert asked == ["org/model@v1", "org/model@v1"]

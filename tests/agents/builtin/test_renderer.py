@@ -2,13 +2,15 @@ from __future__ import annotations
 
 import json
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from toolorchestra.agents.builtin.adapters import load_adapters, make_adapters
 from toolorchestra.agents.builtin.chat_template_renderer import ChatTemplateRenderer
 from toolorchestra.agents.builtin.compact_renderer import FOLLOW, CompactRenderer
-from toolorchestra.agents.builtin.model import chat_renderer
+from toolorchestra.agents.builtin.model import TokenPolicy, build_model, chat_renderer
 from toolorchestra.agents.builtin.renderer import Decoded, check_prefix
 from toolorchestra.agents.builtin.tool_messages import read_result
 from toolorchestra.toolscale.errors import OptionError
@@ -281,3 +283,33 @@ def test_a_template_that_trl_knows_is_replaced() -> None:
         [*opening, answer, *answered], tools=TOOLS, add_generation_prompt=True, tokenize=False
     )
     assert tokenizer.decode(ids) == whole
+
+
+THINKING = CHATML.replace(
+    "assistant\n' }}", "assistant\n' }}{% if enable_thinking == false %}{{ '<think></think>' }}{% endif %}"
+)
+
+
+def test_template_options_and_all_end_tokens_are_kept_with_the_policy(tmp_path: Path) -> None:
+    tokenizer = byte_tokenizer(THINKING)
+    model = build_model(len(tokenizer), hidden=32, heads=2)
+    model.generation_config.eos_token_id = [5, 9]
+    model.save_pretrained(tmp_path / "given")
+    tokenizer.save_pretrained(tmp_path / "given")
+    opening = [{"role": "user", "content": "Price?"}]
+
+    def shown(policy: TokenPolicy) -> str:
+        text: str = policy.tokenizer.decode(policy.renderer.encode_prompt(opening, []))
+        return text
+
+    given = TokenPolicy.load(tmp_path / "given")
+    assert set(given.renderer.stop_ids) == {5, 9, tokenizer.eos_token_id}
+    assert not shown(given).endswith("<think></think>")
+    TokenPolicy.load(tmp_path / "given", template_options={"enable_thinking": False}).save(tmp_path / "saved")
+    saved = TokenPolicy.load(tmp_path / "saved")
+    assert shown(saved).endswith("<think></think>")
+    assert saved.renderer.stop_ids == given.renderer.stop_ids
+    make_adapters(["a"], tmp_path / "given", rank=2, template_options={"enable_thinking": False})["a"].save(
+        tmp_path / "adapters" / "a"
+    )
+    assert shown(load_adapters(["a"], tmp_path / "adapters")["a"]).endswith("<think></think>")
