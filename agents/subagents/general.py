@@ -43,7 +43,7 @@ def self_consistency(
 def reflexion(
     model: ChatModel, question: SubAgentQuestion, *, rounds: int = 5, temperature: float = 0.5
 ) -> SubAgentReply:
-    """Answer, criticise the answer and fix it, until the critic finds nothing; for problems that reward checking.
+    """Answer, criticise the answer and mend it, until the critic finds nothing; for problems that reward checking.
 
     There are at most `rounds` rounds of criticism; they end when the critic says "True".
     """

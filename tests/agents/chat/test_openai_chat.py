@@ -549,7 +549,7 @@ def test_a_real_server_that_dies_fails_what_it_has_not_answered(
         assert first.completion_tokens == 4
         assert "could not reach it in 1 attempt (" in str(second)
         assert "Start it or correct base_url=; of one that was running, see the log." in str(second)
-        with pytest.raises(ExpertError, match="All connection attempts failed"):
+        with pytest.raises(ExpertError, match="could not reach it"):
             chat.complete([ask("Anybody there?")])
 
 
