@@ -7,6 +7,7 @@ needs none of it. Those of single learners are in `toolorchestra.algos.options_o
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -44,12 +45,14 @@ class LearnerOptions(ABC):
         model_rate: That of other models.
         several_agents: Whether it trains the agents of an environment together.
         model_options: Names of the options that give models; without them, built-in ones are made.
+        many_processes: Whether it trains in several processes at once (`toolorchestra.algos.ranks`).
     """
 
     builtin_rate: ClassVar[float]
     model_rate: ClassVar[float]
     several_agents: ClassVar[bool] = False
     model_options: ClassVar[tuple[str, ...]] = ("model",)
+    many_processes: ClassVar[bool] = False
 
     env: str
     """Id of the environment, folder of a domain, or JSONL file of tasks."""
@@ -86,6 +89,11 @@ class LearnerOptions(ABC):
 
     def __post_init__(self) -> None:
         resolve(self.env)
+        if not self.many_processes and (count := int(os.environ.get("WORLD_SIZE") or 1)) > 1:
+            raise OptionError(
+                f"This learner trains in one process, and {count} were started. Start one: `python`, `toolorchestra "
+                "train`, or `torchrun --nproc_per_node 1`."
+            )
         if is_multiagent(self.env) and not self.several_agents:
             raise OptionError(
                 f"{self.env!r} is an environment of several agents, and this learner trains the policy of one. "
