@@ -15,7 +15,7 @@ import numpy as np
 
 from toolorchestra.agents.builtin.model import TokenPolicy
 from toolorchestra.agents.policies.base import Policy, play_episode
-from toolorchestra.algos import design_statistics
+from toolorchestra.algos import design_statistics, ranks
 from toolorchestra.algos.batching import chunks
 from toolorchestra.algos.rollout.engine import INVALID_OUTCOMES, RolloutEngine, RolloutRequest, Row
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot
@@ -39,21 +39,27 @@ def evaluate(
     greedy: bool = False,
     record: Path | None = None,
     gib: float | None = None,
+    named: bool = False,
     progress: Progress = lambda done: None,
 ) -> list[Row]:
     """Return the rows of `samples` episodes per start, in order; those of one start differ in their seed.
 
     With `record`, the episodes are written to that JSONL file (`toolorchestra show` draws them). See `ModelSampler` for
-    `gib`; `progress` is called with the number of episodes that have ended.
+    `gib`; `progress` is called with the number of episodes that have ended. With `named`, samples do not depend on
+    which episodes are played at the same time. Processes play a share each, and all return all rows.
 
     Raises:
         EvaluationError: More than 1 % of them were not judged.
     """
     sampler = ModelSampler(policy.model, policy.renderer, temperature=0.0 if greedy else 1.0, gib=gib)
     rng = random.Random(samples)
-    requests = [RolloutRequest(n, start.another(rng)) for n, start in enumerate(plays) for _ in range(samples)]
-    rows = engine.play(sampler, requests, progress)
-    if record is not None:
+    requests = [
+        RolloutRequest(n, start.another(rng), f"{n}/{i}" if named else None)
+        for n, start in enumerate(plays)
+        for i in range(samples)
+    ]
+    rows = ranks.merge(engine.play(sampler, ranks.share(requests), lambda done: progress(done * ranks.count())))
+    if record is not None and ranks.main():
         write_jsonl(record, [row.episode for row in rows if row.episode is not None])
     require_judged(row.unjudged for row in rows)
     return rows

@@ -32,7 +32,7 @@ import numpy as np
 from toolorchestra.agents.builtin.model import TokenPolicy
 from toolorchestra.agents.builtin.renderer import Renderer
 from toolorchestra.agents.policies.reference import OraclePolicy, RandomPolicy
-from toolorchestra.algos import design_statistics, sft
+from toolorchestra.algos import design_statistics, ranks, sft
 from toolorchestra.algos.evaluation import PolicyScores, evaluate, outcomes_of, reference, rewards_of
 from toolorchestra.algos.group_rollouts import Curriculum, GroupRollouts, advantages_as_rewards
 from toolorchestra.algos.model_card import card
@@ -102,9 +102,13 @@ def fit(
     checkpoint = checkpoint_to_resume(config)
     if checkpoint:
         rollouts.curriculum.restore(json.loads((checkpoint / "curriculum.json").read_text(encoding="utf-8")))
+    ranks.divided(config.groups, "groups", "Choose `groups` accordingly.")
+    batch = ranks.divided(
+        config.groups * config.group_size // config.updates, "rollouts", "Choose `updates` accordingly."
+    )
     arguments = GRPOConfig(
         **settings(folder, save_every=config.save_every * config.updates, seed=config.seed),
-        per_device_train_batch_size=config.groups * config.group_size // config.updates,
+        per_device_train_batch_size=batch,
         steps_per_generation=config.updates,
         gradient_accumulation_steps=1,
         num_generations=config.group_size,
@@ -148,9 +152,11 @@ class SingleAgentTrainer(Trainer[TrainGRPO, PolicyScores]):
         super().__init__(config, "grpo", updates=config.updates)
         self.env = make_env(config.env, config.environment_options)  # wrong options are refused before a folder is made
 
-    def warm_up(self, folder: Path, report: Report) -> None:
+    def warm_up(self, folder: Path | None, report: Report) -> None:
         """Make or load the policy, teach it, and write it to a folder."""
-        warm_up(self.config, report).save(folder)
+        policy = warm_up(self.config, report)
+        if folder:
+            policy.save(folder)
 
     def load(self, folder: Path) -> None:
         """Load the policy, and prepare its environments and tasks; TRL's trainer loads the checkpoint."""
@@ -170,7 +176,14 @@ class SingleAgentTrainer(Trainer[TrainGRPO, PolicyScores]):
         names = {0: "episodes-start.jsonl", self.config.total: "episodes.jsonl"}
         record = self.config.output / names.get(step, f"episodes-{step}.jsonl")
         count = self.log.counter("Held-out episodes", tasks * (samples + 1))
-        play = partial(evaluate, self.engine, self.policy, self.held_out, gib=self.config.memory)
+        play = partial(
+            evaluate,
+            self.engine,
+            self.policy,
+            self.held_out,
+            gib=self.config.memory,
+            named=self.config.noise_by_episode,
+        )
         rows = play(samples=samples, progress=count)
         best = play(samples=1, greedy=True, record=record, progress=lambda done: count(tasks * samples + done))
         known = known_mean([math.nan if outcome is None else outcome for outcome in outcomes_of(best)])
@@ -238,11 +251,11 @@ def train(config: TrainGRPO) -> dict[str, Any]:
     Returns:
         ``results`` (outcomes by policy), ``greedy`` (success by policy), and ``gain`` and ``reward_gain``: success and
         reward of GRPO over its start, as mean over tasks with its 95 % interval (bootstrap over tasks). Nothing, if
-        nothing was evaluated.
+        nothing was evaluated, and in processes other than that of rank 0.
     """
     run = SingleAgentTrainer(config)
     run.run()
-    if not run.scores:
+    if not run.scores or not ranks.main():
         return {}
     return {"results": run.results, "greedy": run.greedy, "gain": run.gain, "reward_gain": run.reward_gain}
 

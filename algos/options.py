@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from toolorchestra.algos.rollout.starts import Start, json_or_text
 from toolorchestra.envs.environment_names import resolve
@@ -34,6 +34,11 @@ def learners_of(env_id: str) -> str:
     """
     names = [name for name in (OWN_LEARNERS.get(env_id.split("-")[0]), "multi_grpo") if name]
     return " or ".join(f"`python algos/{name}.py --env {env_id}`" for name in names)
+
+
+def processes() -> int:
+    """Return the number of processes that were started together (`toolorchestra.algos.ranks` connects them)."""
+    return int(os.environ.get("WORLD_SIZE") or 1)
 
 
 @dataclass
@@ -89,10 +94,10 @@ class LearnerOptions(ABC):
 
     def __post_init__(self) -> None:
         resolve(self.env)
-        if not self.many_processes and (count := int(os.environ.get("WORLD_SIZE") or 1)) > 1:
+        if not self.many_processes and processes() > 1:
             raise OptionError(
-                f"This learner trains in one process, and {count} were started. Start one: `python`, `toolorchestra "
-                "train`, or `torchrun --nproc_per_node 1`."
+                f"This learner trains in one process, and {processes()} were started. Start one: `python`, "
+                "`toolorchestra train`, or `torchrun --nproc_per_node 1`."
             )
         if is_multiagent(self.env) and not self.several_agents:
             raise OptionError(
@@ -182,7 +187,11 @@ class TrainOptions(LearnerOptions):
     """Maximum number of tokens of an agent in an episode; None: 512 for built-in models, 16000 for others; with GRPO
     for one agent 1024 and 32000."""
     slots: int = 128
-    """Environments played at the same time."""
+    """Environments played at the same time, in each process."""
+    noise: Literal["batch", "episode"] | None = None
+    """What sampling draws from: one stream of random numbers for all episodes of a batch, or one for each turn of each
+    episode, which then does not depend on how episodes are divided among processes or slots. None: ``batch`` in one
+    process, ``episode`` in several, which need it."""
     eval_split: str = "test"
     """Held-out split."""
     eval_samples: int = 8
@@ -198,12 +207,19 @@ class TrainOptions(LearnerOptions):
         self.require_at_least(0, "eval_samples", "eval_every")
         if self.eval_tasks is not None:
             self.require_at_least(1, "eval_tasks")
+        if self.noise == "batch" and processes() > 1:
+            raise OptionError("Several processes play parts of a batch: leave `noise` out, or give `episode`.")
         if not 0 <= self.sft_error <= 1 or self.temperature <= 0:
             raise OptionError("`sft_error` must lie in [0, 1], and `temperature` must be above 0.")
         if self.start and not self.small:
             raise OptionError("`start` holds policies already: give it or a model, not both.")
         if self.start and not self.start.is_dir():
             raise OptionError(f"`start` {str(self.start)!r} is no folder: give the `start` or `final` of another run.")
+
+    @property
+    def noise_by_episode(self) -> bool:
+        """Whether sampling draws from a stream for each turn of each episode."""
+        return processes() > 1 if self.noise is None else self.noise == "episode"
 
     @property
     @abstractmethod

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import tyro
 from tyro.conf import Positional, arg
 
+from toolorchestra.algos.options import processes
 from toolorchestra.toolscale.errors import OptionError, install_line
 
 LEARNERS = {
@@ -32,18 +33,25 @@ class TrainCommand:
 
     def run(self) -> int:
         """Read the algorithm's own options and run it; its module is imported last, since it needs torch."""
-        name, options = LEARNERS[self.algorithm]
-        module, _, kind = options.partition(".")
-        kinds = importlib.import_module(f"toolorchestra.algos.{module}")
-        prog = f"toolorchestra train {self.algorithm}"
-        config = tyro.cli(getattr(kinds, kind), prog=prog, args=list(self.arguments))
         try:
-            learner = importlib.import_module(f"toolorchestra.algos.{name}")
+            if processes() == 1:
+                return self._train()
+            ranks = importlib.import_module("toolorchestra.algos.ranks")
+            with ranks.ending_together():
+                ranks.start()
+                return self._train(shown=ranks.main())
         except ModuleNotFoundError as error:
             if str(error.name).startswith("toolorchestra"):
                 raise
             raise OptionError(
                 f"Training needs {error.name}, which is not installed: {install_line('train')}."
             ) from None
-        learner.train(config)
+
+    def _train(self, *, shown: bool = True) -> int:
+        name, options = LEARNERS[self.algorithm]
+        module, _, kind = options.partition(".")
+        kinds = importlib.import_module(f"toolorchestra.algos.{module}")
+        prog = f"toolorchestra train {self.algorithm}"
+        config = tyro.cli(getattr(kinds, kind), prog=prog, args=list(self.arguments), console_outputs=shown)
+        importlib.import_module(f"toolorchestra.algos.{name}").train(config)
         return 0

@@ -32,10 +32,14 @@ INVALID_OUTCOMES = ("infra_error", "judge_error")
 
 
 class RolloutRequest(NamedTuple):
-    """One episode to play, and the number of the group that its row belongs to."""
+    """One episode to play, and the number of the group that its row belongs to.
+
+    With a `name` of its own, its samples do not depend on the episodes that are played at the same time.
+    """
 
     group: int
     start: Start
+    name: str | None = None
 
 
 @dataclass(slots=True)
@@ -205,7 +209,12 @@ class RolloutEngine:
         for slot, prompt in zip(slots, prompts, strict=True):
             check_prefix(slot.seen, prompt)
         limits = [min(self.max_turn_ids, max(1, self.max_ids - len(prompt))) for prompt in prompts]
-        for slot, prompt, sample in zip(slots, prompts, sampler(prompts, limits), strict=True):
+        if all(slot.request.name is not None for slot in slots):
+            turns = [f"{slot.request.name}/{slot.attempt}/{slot.row.turns}" for slot in slots]
+            samples = sampler(prompts, limits, turns)
+        else:
+            samples = sampler(prompts, limits)
+        for slot, prompt, sample in zip(slots, prompts, samples, strict=True):
             slot.seen = prompt + sample.ids
             self._step(slot, sample)
 

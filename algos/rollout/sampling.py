@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -25,8 +26,13 @@ class Sample(NamedTuple):
 class Sampler(Protocol):
     """Anything that continues sequences of ids, a batch at a time."""
 
-    def __call__(self, prompts: Sequence[Sequence[int]], limits: Sequence[int]) -> list[Sample]:
-        """Continue each prompt by at most its limit of ids."""
+    def __call__(
+        self, prompts: Sequence[Sequence[int]], limits: Sequence[int], turns: Sequence[str] | None = None
+    ) -> list[Sample]:
+        """Continue each prompt by at most its limit of ids.
+
+        If `turns` names the turn that each prompt belongs to, its sample does not depend on the other prompts.
+        """
 
 
 class ModelSampler:
@@ -47,15 +53,21 @@ class ModelSampler:
         self.device = next(model.parameters()).device
         self.shape = memory.ModelShape.of(model.config)
         self.stops = torch.tensor(renderer.stop_ids, device=self.device)
+        self.seed = seed
         self.generator = torch.Generator(self.device).manual_seed(seed)
 
     @torch.no_grad()
-    def __call__(self, prompts: Sequence[Sequence[int]], limits: Sequence[int]) -> list[Sample]:
-        """Continue each prompt until a stop id or its limit; a row's draws do not depend on its bundle."""
+    def __call__(
+        self, prompts: Sequence[Sequence[int]], limits: Sequence[int], turns: Sequence[str] | None = None
+    ) -> list[Sample]:
+        """Continue each prompt until a stop id or its limit; a row's draws do not depend on its bundle.
+
+        The draws of a prompt whose turn is named depend on the seed and that name only.
+        """
         training = self.model.training
         self.model.eval()
         samples: dict[int, Sample] = {}
-        noise: list[Tensor] = []
+        noise = [] if turns is None else self._noise_of(turns, max(limits, default=0))
         fitting = memory.padded_rows(
             memory.budget(self.device, self.gib),
             self.shape.read_bytes(memory.number_size(self.model)),
@@ -73,6 +85,16 @@ class ModelSampler:
             samples.update(zip(rows, found, strict=True))
         self.model.train(training)
         return [samples[row] for row in range(len(prompts))]
+
+    def _noise_of(self, turns: Sequence[str], steps: int) -> list[Tensor]:
+        """Return uniform numbers for each step of so many, of shape ``(B, 1)``, from the names of the turns alone."""
+        draws = torch.empty((len(turns), steps))
+        generator = torch.Generator()  # of the CPU: the same on every device
+        for row, turn in enumerate(turns):
+            key = hashlib.blake2b(f"{self.seed}/{turn}".encode(), digest_size=8).digest()
+            generator.manual_seed(int.from_bytes(key, "big"))
+            torch.rand(steps, generator=generator, out=draws[row])
+        return list(draws.to(self.device).T[:, :, None])
 
     def _continue(
         self, prompts: Sequence[Sequence[int]], limits: Sequence[int], uniform: Callable[[int], Tensor]
