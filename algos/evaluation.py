@@ -180,25 +180,31 @@ def evaluate_agents(
     temperature: float = 1.0,
     record: Path | None = None,
     gib: float | None = None,
+    named: bool = False,
     progress: Progress = lambda done: None,
 ) -> Scores:
     """Play held-out tasks greedily and `samples` times each; `record` keeps the greedy episodes as JSONL.
 
-    See `evaluate` for `gib` and `progress`.
+    See `evaluate` for `gib`, `named` and `progress`.
 
     Raises:
         EvaluationError: More than 1 % of the episodes were not judged.
     """
-    rng = random.Random(samples)
-    greedy = [engine.start(start) for start in starts]
-    engine.play(make_samplers(policies, 0.0, rng, gib), greedy, progress=progress)
-    slots = [engine.start(start.another(rng)) for start in starts for _ in range(samples)]
-    samplers = make_samplers(policies, temperature, rng, gib)
-    engine.play(samplers, slots, progress=lambda done: progress(len(greedy) + done))
-    if record is not None:
+    rng, everywhere = random.Random(samples), ranks.count()
+    played = [engine.start(start) for start in ranks.share(starts)]
+    engine.play(make_samplers(policies, 0.0, rng, gib), played, progress=lambda done: progress(done * everywhere))
+    greedy = ranks.merge(played)
+    if record is not None and ranks.main():
         write_jsonl(record, [slot.play.episode for slot in greedy])
-    for played in (greedy, slots):
-        require_judged(None if slot.broken else unjudged_reason(slot.play.episode) for slot in played)
+    repeated = [
+        (start.another(rng), f"{n}/{i}" if named else None) for n, start in enumerate(starts) for i in range(samples)
+    ]
+    samplers = make_samplers(policies, temperature, rng, gib)
+    played = [engine.start(start, name) for start, name in ranks.share(repeated)]
+    engine.play(samplers, played, progress=lambda done: progress(len(greedy) + done * everywhere))
+    slots = ranks.merge(played)
+    for several in (greedy, slots):
+        require_judged(None if slot.broken else unjudged_reason(slot.play.episode) for slot in several)
     judged = [[slot for slot in task if not math.isnan(slot.success)] for task in chunks(slots, samples)]
     return Scores(
         by_task=[known_mean([slot.success for slot in task]) for task in judged],

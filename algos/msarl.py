@@ -37,7 +37,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from toolorchestra.algos import multi_agent_trainer
+from toolorchestra.algos import multi_agent_trainer, ranks
 from toolorchestra.algos.advantages import nested_advantages, signal
 from toolorchestra.algos.batching import chunks
 from toolorchestra.algos.evaluation import make_samplers
@@ -82,8 +82,13 @@ def play_nested(
     paths: int,
     interpretations: int,
     rng: random.Random,
+    named: bool = False,
 ) -> list[list[Branches]]:
-    """Play each question as `paths` paths with `interpretations` branches, and return the paths of each."""
+    """Play each question as `paths` paths with `interpretations` branches, and return the paths of each.
+
+    Processes play a share of the questions each. With `named`, samples do not depend on what is played at the same
+    time.
+    """
     at_call: dict[int, Slot] = {}
 
     def at_last_call(slot: Slot) -> bool:
@@ -95,19 +100,24 @@ def play_nested(
         at_call[id(slot)] = slot.fork()  # the trunk, if this turns out to be the last call
         return False
 
-    roots = [engine.start(start.another(rng)) for start in starts for _ in range(paths)]
+    begun = [[start.another(rng) for _ in range(paths)] for start in starts]
+    roots = [
+        engine.start(start, f"{q}.{i}" if named else None)
+        for q, several in ranks.share(list(enumerate(begun)))
+        for i, start in enumerate(several)
+    ]
     engine.play(samplers, roots, at_last_call)
     found = []
     for root in roots:
         if not root.over:
-            found.append(Branches(root, [root.fork() for _ in range(interpretations)]))
+            found.append(Branches(root, [root.fork(branch) for branch in range(interpretations)]))
         elif id(root) in at_call:
             trunk = at_call[id(root)]
-            found.append(Branches(trunk, [root, *(trunk.fork() for _ in range(interpretations - 1))]))
+            found.append(Branches(trunk, [root, *(trunk.fork(branch) for branch in range(1, interpretations))]))
         else:
             found.append(Branches(root, [root]))
     engine.play(samplers, [leaf for path in found for leaf in path.leaves])
-    return list(map(list, chunks(found, paths)))
+    return ranks.merge(list(map(list, chunks(found, paths))))
 
 
 class NestedBatch(NamedTuple):
@@ -161,7 +171,13 @@ class NestedGRPO(ClippedLearner[TrainMSARL]):
         samplers = make_samplers(self.policies, config.temperature, rng, config.memory)
         engine.generated.clear()
         nests = play_nested(
-            engine, samplers, starts, paths=config.paths, interpretations=config.interpretations, rng=rng
+            engine,
+            samplers,
+            starts,
+            paths=config.paths,
+            interpretations=config.interpretations,
+            rng=rng,
+            named=config.noise_by_episode,
         )
         batch = judge(
             nests,

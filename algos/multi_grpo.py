@@ -32,7 +32,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from toolorchestra.algos import multi_agent_trainer
+from toolorchestra.algos import multi_agent_trainer, ranks
 from toolorchestra.algos.advantages import group_advantages, signal
 from toolorchestra.algos.evaluation import make_samplers
 from toolorchestra.algos.multi_agent_trainer import MultiAgentTrainer
@@ -47,13 +47,21 @@ from toolorchestra.algos.trainer import run_script
 
 
 def play_groups(
-    engine: MultiAgentEngine, samplers: Mapping[str, Sampler], starts: Sequence[Start], size: int
+    engine: MultiAgentEngine,
+    samplers: Mapping[str, Sampler],
+    starts: Sequence[Start],
+    size: int,
+    *,
+    named: bool = False,
 ) -> list[list[Slot]]:
-    """Play each task `size` times from the same start, noise included, and return the slots of each."""
-    roots = [engine.start(start) for start in starts]
-    groups = [[root, *(root.fork() for _ in range(size - 1))] for root in roots]
+    """Play each task `size` times from the same start, noise included, and return the slots of each.
+
+    Processes play a share of the tasks each. With `named`, samples do not depend on what is played at the same time.
+    """
+    roots = [engine.start(start, f"{n}" if named else None) for n, start in ranks.share(list(enumerate(starts)))]
+    groups = [[root, *(root.fork(branch) for branch in range(1, size))] for root in roots]
     engine.play(samplers, [slot for group in groups for slot in group])
-    return groups
+    return ranks.merge(groups)
 
 
 class GroupBatch(NamedTuple):
@@ -93,7 +101,7 @@ class IndependentGRPO(ClippedLearner[TrainMultiGRPO]):
         starts = [rng.choice(self.tasks).another(rng) for _ in range(config.questions)]
         samplers = make_samplers(self.policies, config.temperature, rng, config.memory)
         engine.generated.clear()
-        groups = play_groups(engine, samplers, starts, config.group_size)
+        groups = play_groups(engine, samplers, starts, config.group_size, named=config.noise_by_episode)
         batch = judge(groups, list(engine.policies))
         return measure(groups, batch, engine) | self.update(batch.rows)
 

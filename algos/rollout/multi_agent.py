@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from toolorchestra.agents.builtin.renderer import Renderer
+from toolorchestra.algos import ranks
 from toolorchestra.algos.rollout.engine import INVALID_OUTCOMES
 from toolorchestra.algos.rollout.sampling import Sampler
 from toolorchestra.algos.rollout.starts import Start
@@ -26,12 +27,14 @@ from toolorchestra.envs.play import Play
 class Slot:
     """An episode being played, and the token trajectories of its agents.
 
-    It is `broken` if an agent ran out of ids, and then counts as failed.
+    It is `broken` if an agent ran out of ids, and then counts as failed. With a `name` of its own, its samples do not
+    depend on the slots that are played at the same time.
     """
 
     play: Play
     trajectories: dict[str, TokenTrajectory]
     broken: bool = False
+    name: str | None = None
 
     @property
     def over(self) -> bool:
@@ -72,10 +75,11 @@ class Slot:
         """Tool calls so far."""
         return sum(1 for _ in self.play.episode.calls)
 
-    def fork(self) -> Slot:
-        """Return an independent slot in the same state."""
+    def fork(self, branch: int = 0) -> Slot:
+        """Return an independent slot in the same state, whose name is that of a branch of this one."""
         trajectories = {agent: trajectory.fork() for agent, trajectory in self.trajectories.items()}
-        return Slot(self.play.branch(), trajectories, self.broken)
+        name = None if self.name is None else f"{self.name}.{branch}"
+        return Slot(self.play.branch(), trajectories, self.broken, name)
 
 
 class MultiAgentEngine:
@@ -108,13 +112,14 @@ class MultiAgentEngine:
         self.generated: Counter[str] = Counter()
 
     def token_counts(self) -> dict[str, float]:
-        """Return `generated` as metrics."""
-        return {f"{name}_tokens": float(self.generated[name]) for name in self.renderers}
+        """Return `generated` of all processes as metrics."""
+        everywhere = ranks.gather(self.generated)
+        return {f"{name}_tokens": float(sum(counts[name] for counts in everywhere)) for name in self.renderers}
 
-    def start(self, start: Start) -> Slot:
-        """Start an episode and return its slot."""
+    def start(self, start: Start, name: str | None = None) -> Slot:
+        """Start an episode and return its slot, with a name if one is given."""
         self.env.reset(seed=start.seed, options=start.reset_options())
-        return Slot(self.env.play.branch(), {agent: TokenTrajectory() for agent in self.env.possible_agents})
+        return Slot(self.env.play.branch(), {agent: TokenTrajectory() for agent in self.env.possible_agents}, name=name)
 
     def play(
         self,
@@ -151,7 +156,12 @@ class MultiAgentEngine:
             return
         prompts = [trajectory.ids for _, trajectory in ready]
         limits = [min(self.max_turn_ids, self.max_ids - len(prompt)) for prompt in prompts]
-        for (slot, trajectory), sample in zip(ready, sampler(prompts, limits), strict=True):
+        if all(slot.name is not None for slot, _ in ready):
+            turns = [f"{slot.name}/{len(slot.play.episode.turns)}" for slot, _ in ready]
+            samples = sampler(prompts, limits, turns)
+        else:
+            samples = sampler(prompts, limits)
+        for (slot, trajectory), sample in zip(ready, samples, strict=True):
             self.generated[policy] += len(sample.ids)
             trajectory.write(sample)
             slot.play.act(renderer.decode_action(sample.ids, ()).action)
