@@ -167,7 +167,7 @@ class GroupRollouts:
         size = config.group_size
         first, self._drawn = self._drawn, self._drawn + count
         requests = [
-            RolloutRequest(n, start.another(rng), f"{first + n}/{i}" if config.noise_by_episode else None)
+            RolloutRequest(n, start.another(rng), f"{first + n}/{i}" if config.seeded_by_episode else None)
             for n, (_, start) in enumerate(tasks)
             for i in range(size)
         ]

@@ -182,7 +182,7 @@ class SingleAgentTrainer(Trainer[TrainGRPO, PolicyScores]):
             self.policy,
             self.held_out,
             gib=self.config.memory,
-            named=self.config.noise_by_episode,
+            named=self.config.seeded_by_episode,
         )
         rows = play(samples=samples, progress=count)
         best = play(samples=1, greedy=True, record=record, progress=lambda done: count(tasks * samples + done))

@@ -177,7 +177,7 @@ class NestedGRPO(ClippedLearner[TrainMSARL]):
             paths=config.paths,
             interpretations=config.interpretations,
             rng=rng,
-            named=config.noise_by_episode,
+            named=config.seeded_by_episode,
         )
         batch = judge(
             nests,

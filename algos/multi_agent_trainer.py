@@ -192,7 +192,7 @@ class MultiAgentTrainer(Trainer[TrainTeam, Scores]):
             samples=samples,
             record=record,
             gib=self.config.memory,
-            named=self.config.noise_by_episode,
+            named=self.config.seeded_by_episode,
             progress=self.log.counter("Held-out episodes", len(self.held_out) * (samples + 1)),
         )
         if not ranks.main():

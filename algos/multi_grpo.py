@@ -101,7 +101,7 @@ class IndependentGRPO(ClippedLearner[TrainMultiGRPO]):
         starts = [rng.choice(self.tasks).another(rng) for _ in range(config.questions)]
         samplers = make_samplers(self.policies, config.temperature, rng, config.memory)
         engine.generated.clear()
-        groups = play_groups(engine, samplers, starts, config.group_size, named=config.noise_by_episode)
+        groups = play_groups(engine, samplers, starts, config.group_size, named=config.seeded_by_episode)
         batch = judge(groups, list(engine.policies))
         return measure(groups, batch, engine) | self.update(batch.rows)
 

@@ -188,10 +188,10 @@ class TrainOptions(LearnerOptions):
     for one agent 1024 and 32000."""
     slots: int = 128
     """Environments played at the same time, in each process."""
-    noise: Literal["batch", "episode"] | None = None
-    """What sampling draws from: one stream of random numbers for all episodes of a batch, or one for each turn of each
-    episode, which then does not depend on how episodes are divided among processes or slots. None: ``batch`` in one
-    process, ``episode`` in several, which need it."""
+    seed_by: Literal["batch", "episode"] | None = None
+    """What has a stream of random numbers of its own for sampling: a batch of episodes, or each turn of each episode,
+    which then does not depend on how episodes are divided among processes or slots. None: ``batch`` in one process,
+    ``episode`` in several, which need it."""
     eval_split: str = "test"
     """Held-out split."""
     eval_samples: int = 8
@@ -207,8 +207,8 @@ class TrainOptions(LearnerOptions):
         self.require_at_least(0, "eval_samples", "eval_every")
         if self.eval_tasks is not None:
             self.require_at_least(1, "eval_tasks")
-        if self.noise == "batch" and processes() > 1:
-            raise OptionError("Several processes play parts of a batch: leave `noise` out, or give `episode`.")
+        if self.seed_by == "batch" and processes() > 1:
+            raise OptionError("Several processes play parts of a batch: leave `seed_by` out, or give `episode`.")
         if not 0 <= self.sft_error <= 1 or self.temperature <= 0:
             raise OptionError("`sft_error` must lie in [0, 1], and `temperature` must be above 0.")
         if self.start and not self.small:
@@ -217,9 +217,9 @@ class TrainOptions(LearnerOptions):
             raise OptionError(f"`start` {str(self.start)!r} is no folder: give the `start` or `final` of another run.")
 
     @property
-    def noise_by_episode(self) -> bool:
+    def seeded_by_episode(self) -> bool:
         """Whether sampling draws from a stream for each turn of each episode."""
-        return processes() > 1 if self.noise is None else self.noise == "episode"
+        return processes() > 1 if self.seed_by is None else self.seed_by == "episode"
 
     @property
     @abstractmethod

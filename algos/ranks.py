@@ -29,16 +29,26 @@ _FAILED = "toolorchestra/failed"
 
 
 def start() -> None:
-    """Connect the processes that were started together, before anything is put on a device."""
-    if processes() > 1 and not distributed.is_initialized():
-        from accelerate import PartialState
+    """Connect the processes that were started together, before anything is put on a device.
 
-        PartialState(cpu=not torch.cuda.is_available())
-        if os.environ.get("ACCELERATE_USE_FSDP") == "true" or os.environ.get("ACCELERATE_DEEPSPEED_ZERO_STAGE") == "3":
-            raise OptionError(
-                "The weights would be divided over the processes (FSDP, ZeRO-3), and the local sampler needs whole "
-                "ones. Leave them whole: `torchrun`, or `accelerate launch` with ddp.yaml or deepspeed_zero2.yaml."
-            )
+    Raises:
+        OptionError: Weights or the optimiser's state would be divided over them.
+    """
+    if processes() == 1 or distributed.is_initialized():
+        return
+    from accelerate import PartialState
+
+    divided = [name for name in ("FSDP", "DEEPSPEED") if os.environ.get(f"ACCELERATE_USE_{name}", "").lower() == "true"]
+    for name in divided:  # else the connection would already be made their way
+        del os.environ[f"ACCELERATE_USE_{name}"]
+    if not torch.cuda.is_available():  # accelerate would number it, and torch loads no checkpoint to "cpu:0"
+        os.environ["ACCELERATE_TORCH_DEVICE"] = "cpu"
+    PartialState(cpu=not torch.cuda.is_available())
+    if divided:
+        raise OptionError(
+            f"{' and '.join(divided)} divides a model over processes, and every process here samples and trains with a "
+            "whole one. Start with `torchrun`, or `accelerate launch --multi_gpu` without that plugin."
+        )
 
 
 def device() -> torch.device:

@@ -180,7 +180,7 @@ class OnlineDPO(TeamLearner[TrainTMATR, DPOUpdater]):
         rng = random.Random(f"{config.seed}/{step}")
         starts = [rng.choice(self.tasks) for _ in range(config.questions)]
         begun = [
-            (start.another(rng), f"{q}.{i}" if config.noise_by_episode else None)
+            (start.another(rng), f"{q}.{i}" if config.seeded_by_episode else None)
             for q, start in enumerate(starts)
             for i in range(config.rollouts)
         ]

@@ -206,10 +206,9 @@ class BundlingGRPOTrainer(_WholeCheckpoints, _Bundling, GRPOTrainer):
             self.accelerator.gather = gather
         for name, values in metrics.items():  # of each part, as means over its tokens
             if len(new := values[before.get(name, 0) :]) == len(shares):
-                parts = [(v * (s or 1), s) for v, s in zip(new, shares, strict=True)]
-                everywhere = [part for several in ranks.gather(parts) for part in several]
-                total = sum(share for _, share in everywhere) or len(everywhere)
-                values[before.get(name, 0) :] = [sum(value for value, _ in everywhere) / total]
+                parts = [part for own in ranks.gather(list(zip(new, shares, strict=True))) for part in own]
+                total = sum(share for _, share in parts)  # 0: nobody has a token to train on
+                values[before.get(name, 0) :] = [sum(v * (s if total else 1) for v, s in parts) / (total or len(parts))]
         return loss
 
     def _get_per_token_logps_and_entropies(

@@ -65,7 +65,7 @@ def test_groups_that_an_outage_ends_fail_with_the_reasons(monkeypatch: pytest.Mo
             return [row(0.0, outcome="infra_error") for _ in requests]
 
     settings: Any = {"seed": 0, "temperature": 1.0, "group_size": 2, "resample": 1, "memory": None}
-    config: Any = SimpleNamespace(noise_by_episode=False, **settings)
+    config: Any = SimpleNamespace(seeded_by_episode=False, **settings)
     trainer = SimpleNamespace(
         state=SimpleNamespace(global_step=0), model=None, accelerator=SimpleNamespace(unwrap_model=lambda one: one)
     )
