@@ -15,17 +15,20 @@ from typing import Any
 
 import pytest
 
-NAMES = ("sft", "grpo", "grpo-resumed", "multi-grpo", "msarl", "tmatr")
+NAMES = ("sft", "grpo", "grpo-resumed", "grpo-rows", "grpo-unbundled", "multi-grpo", "msarl", "tmatr")
 TIMED = ("tokens_per_second", "memory")
 LOSS = 2e-5
 """Tolerance of metrics, relative and absolute: float32 sums in another order."""
-WEIGHTS = 2e-4
-"""Tolerance of weights, as norm of the difference over the norm of the change that training made."""
+WEIGHTS = 5e-3
+"""Tolerance of weights, as norm of the difference over the norm of the change that training made.
+
+A first step of Adam is as long for a gradient that is only rounding as for any other.
+"""
 
 
 def train_all(folder: Path) -> None:
     """Train every learner for a few steps, on rewards that differ in the episodes of policies that know nothing."""
-    from toolorchestra.algos import grpo, msarl, multi_grpo, sft, tmatr
+    from toolorchestra.algos import grpo, msarl, multi_grpo, sft, tmatr, trl_trainers
     from toolorchestra.algos.options_one_agent import TrainGRPO, TrainSFT
     from toolorchestra.algos.options_several_agents import TrainMSARL, TrainMultiGRPO, TrainTMATR
     from toolorchestra.algos.rollout.engine import RolloutEngine
@@ -64,6 +67,11 @@ def train_all(folder: Path) -> None:
     config = replace(config, output=folder / "grpo-resumed", eval_samples=0, save_every=1)
     grpo.train(replace(config, steps=1))
     grpo.train(replace(config, resume=True))
+    config = replace(config, save_every=0)
+    grpo.train(replace(config, output=folder / "grpo-rows", micro_batch=1))
+    bundles, trl_trainers.bundles = trl_trainers.bundles, lambda lengths, **_: [list(range(len(lengths)))]
+    grpo.train(replace(config, output=folder / "grpo-unbundled"))
+    trl_trainers.bundles = bundles
     teams: dict[str, Any] = {**rollouts, "sft_steps": 2, "questions": 3, "eval_samples": 2, "save_every": 1}
     teams |= {"kinds": ("power_remainder",), "learning_rate": 1e-3}
     multi_grpo.train(TrainMultiGRPO(output=folder / "multi-grpo", group_size=4, **teams))
@@ -132,6 +140,16 @@ def test_one_process_and_two_are_the_same_run(runs: tuple[Path, Path], name: str
 def test_a_resumed_run_is_the_unbroken_one(runs: tuple[Path, Path]) -> None:
     for folder in runs:
         assert change(weights(folder / "grpo" / "final"), weights(folder / "grpo-resumed" / "final")) == 0.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["grpo-rows", "grpo-unbundled"])
+def test_a_batch_in_parts_is_the_whole_batch(runs: tuple[Path, Path], name: str) -> None:
+    for folder in runs:
+        before, after = (weights(folder / "grpo" / which) for which in ("start", "final"))
+        assert change(after, weights(folder / name / "final")) <= WEIGHTS * change(before, after)
+        losses = [[one["loss"] for one in metrics(folder / which) if "loss" in one] for which in ("grpo", name)]
+        assert losses[0] == pytest.approx(losses[1], rel=LOSS, abs=LOSS)
 
 
 if __name__ == "__main__":
