@@ -181,7 +181,7 @@ class GroupRollouts:
             self._unjudged += unjudged
             if all(row.valid for row in group):
                 self.curriculum.record(level, float(np.mean([row.outcome == "solved" for row in group])))
-                yield RolloutGroup.judge(level, group, config.filters, config.min_std, scale=config.scale)
+                yield RolloutGroup.judge(level, list(group), config.filters, config.min_std, scale=config.scale)
 
     def _warn(self, groups: Sequence[RolloutGroup]) -> None:
         """Say why no group is left to learn from."""
