@@ -128,6 +128,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 def test_one_process_and_two_are_the_same_run(runs: tuple[Path, Path], name: str) -> None:
     one, two = (folder / name for folder in runs)
     for a, b in zip(metrics(one), metrics(two), strict=True):
+        assert [a.pop(word) for word in ("phase", "kind")] == [b.pop(word) for word in ("phase", "kind")]
         assert a == pytest.approx(b, rel=LOSS, abs=LOSS)
     before = weights(one / "start") if (one / "start").is_dir() else None
     after = weights(one / "final")
