@@ -323,6 +323,8 @@ def test_a_run_that_is_killed_goes_on_exactly(
     multi_grpo.train(TrainMultiGRPO(start=start, output=killed, resume=True, **settings))
     multi_grpo.train(TrainMultiGRPO(start=start, output=whole, **settings))
     lines = [list(map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())) for folder in (killed, whole)]
+    for line in (*lines[0], *lines[1]):
+        line.pop("memory", None)  # the peak of a process
     assert lines[0] == lines[1]
     assert any(line.get("lookout_grad_norm") for line in lines[0])
     finals = [multi_agent_trainer.load_policies(AGENTS, folder / "final") for folder in (killed, whole)]
