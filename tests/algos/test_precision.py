@@ -101,7 +101,7 @@ def test_trained_weights_are_of_32_bits_and_frozen_ones_of_the_precision(
     with autocast(policy.model):
         assert torch.is_autocast_enabled("cpu")
     sampler = ModelSampler(policy.model, policy.renderer)
-    assert len(sampler([[5, 6, 7]], [3])[0].ids) <= 3
+    assert len(sampler([[5, 6, 7]], [3], [0])[0].ids) <= 3
 
 
 def test_only_an_adapter_learns_and_it_is_saved_loaded_and_resumed(model: str, tmp_path: Path) -> None:
