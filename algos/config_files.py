@@ -186,8 +186,12 @@ def config_argument(arguments: Sequence[str]) -> str | None:
     return found
 
 
-def parse_options(kind: type[Options], arguments: Sequence[str] | None, prog: str | None = None) -> Options:
+def parse_options(
+    kind: type[Options], arguments: Sequence[str] | None, prog: str | None = None, *, shown: bool = True
+) -> Options:
     """Return the options of a learner from a command line, which may name a file of them by `--config`.
+
+    Help and mistakes are printed only where they are `shown`, of several processes in one.
 
     Raises:
         OptionError: The file holds what is no option, or a value of another type; or the options cannot be used.
@@ -206,12 +210,15 @@ def parse_options(kind: type[Options], arguments: Sequence[str] | None, prog: st
         "config": Annotated[str | None, tyro.conf.arg(help=_CONFIG_HELP, metavar="FILE")],
         "smoke": Annotated[bool, tyro.conf.arg(help=_SMOKE_HELP), tyro.conf.FlagCreatePairsOff],
     }
-    read, smoke = tyro.cli(command, prog=prog, description=inspect.getdoc(kind), args=[*given, *words])
+    read, smoke = tyro.cli(
+        command, prog=prog, description=inspect.getdoc(kind), args=[*given, *words], console_outputs=shown
+    )
     options = kind(**{one.name: getattr(read, one.name) for one in dataclasses.fields(kind) if one.init})
     if smoke:
+        from toolorchestra.algos import ranks
         from toolorchestra.algos.smoke import toy
 
-        return toy(options)
+        return ranks.from_main(lambda: toy(options))  # which writes a model
     return options
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from toolorchestra.agents.builtin.model import TokenPolicy
 from toolorchestra.agents.policies.base import Policy, play_episode
-from toolorchestra.algos import design_statistics
+from toolorchestra.algos import design_statistics, ranks
 from toolorchestra.algos.batching import chunks
 from toolorchestra.algos.rollout.engine import INVALID_OUTCOMES, RolloutEngine, RolloutRequest, Row
 from toolorchestra.algos.rollout.generation import Generation
@@ -45,16 +45,18 @@ def evaluate(
     """Return the rows of `samples` episodes per start, in order; those of one start differ in their seed.
 
     With `record`, the episodes are written to that JSONL file (`toolorchestra show` draws them). Without a
-    `generation` the model itself generates. `progress` is called with the number of episodes that have ended.
+    `generation` the model itself generates. `progress` is called with the number of episodes that have ended. Processes
+    play a share each, and all return all rows.
 
     Raises:
         EvaluationError: More than 1 % of them were not judged.
     """
     sampler = (generation or Generation()).sampler(policy.model, policy.renderer, temperature=0.0 if greedy else 1.0)
     rng = random.Random(samples)
-    requests = [RolloutRequest(n, start.another(rng)) for n, start in enumerate(plays) for _ in range(samples)]
-    rows = engine.play(sampler, requests, progress)
-    if record is not None:
+    repeated = [(n, start.another(rng)) for n, start in enumerate(plays) for _ in range(samples)]
+    requests = [RolloutRequest(n, start, number) for number, (n, start) in enumerate(repeated)]
+    rows = ranks.merge(engine.play(sampler, ranks.share(requests), lambda done: progress(done * ranks.count())))
+    if record is not None and ranks.main():
         write_jsonl(record, [row.episode for row in rows if row.episode is not None])
     require_judged(row.unjudged for row in rows)
     return rows
@@ -184,16 +186,19 @@ def evaluate_agents(
     Raises:
         EvaluationError: More than 1 % of the episodes were not judged.
     """
-    rng = random.Random(samples)
-    greedy = [engine.start(start) for start in starts]
-    engine.play(make_samplers(policies, 0.0, rng, gib), greedy, progress=progress)
-    slots = [engine.start(start.another(rng)) for start in starts for _ in range(samples)]
-    samplers = make_samplers(policies, temperature, rng, gib)
-    engine.play(samplers, slots, progress=lambda done: progress(len(greedy) + done))
-    if record is not None:
+    rng, everywhere = random.Random(samples), ranks.count()
+    played = [engine.start(start) for start in ranks.share(starts)]
+    engine.play(make_samplers(policies, 0.0, rng, gib), played, progress=lambda done: progress(done * everywhere))
+    greedy = ranks.merge(played)
+    if record is not None and ranks.main():
         write_jsonl(record, [slot.play.episode for slot in greedy])
-    for played in (greedy, slots):
-        require_judged(None if slot.broken else unjudged_reason(slot.play.episode) for slot in played)
+    repeated = [start.another(rng) for start in starts for _ in range(samples)]
+    samplers = make_samplers(policies, temperature, rng, gib)
+    played = [engine.start(start) for start in ranks.share(repeated)]
+    engine.play(samplers, played, progress=lambda done: progress(len(greedy) + done * everywhere))
+    slots = ranks.merge(played)
+    for several in (greedy, slots):
+        require_judged(None if slot.broken else unjudged_reason(slot.play.episode) for slot in several)
     judged = [[slot for slot in task if not math.isnan(slot.success)] for task in chunks(slots, samples)]
     return Scores(
         by_task=[known_mean([slot.success for slot in task]) for task in judged],

@@ -16,9 +16,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from toolorchestra.algos import design_statistics
+from toolorchestra.algos import design_statistics, ranks
 from toolorchestra.algos.advantages import group_advantages, rollout_filters
 from toolorchestra.algos.autocast import autocast
+from toolorchestra.algos.batching import chunks
 from toolorchestra.algos.evaluation import mean_parts, row_means
 from toolorchestra.algos.logits import hidden_states, logits_in_chunks
 from toolorchestra.algos.options_one_agent import Filter, GroupOptions
@@ -140,7 +141,7 @@ class GroupRollouts:
         sampler = self.generation.sampler(
             model, self.engine.renderer, temperature=config.temperature, seed=rng.getrandbits(48)
         )
-        wanted = len(prompts) // config.group_size
+        wanted = ranks.count() * len(prompts) // config.group_size
         self._unjudged = []
         useful: list[RolloutGroup] = []
         spare: list[RolloutGroup] = []
@@ -155,10 +156,11 @@ class GroupRollouts:
                 f"Only {len(chosen)} of {wanted} groups could be played without infrastructure errors "
                 f"({unjudged_error(self._unjudged)}). Repair what failed, or raise `resample`."
             )
-        if not useful:
+        if not useful and ranks.main():
             self._warn(spare)
         self._measure(useful, spare, model)
         rows = [item for g in chosen for item in zip(g.rows, g.kept, g.advantages, strict=True)]
+        rows = rows[ranks.rank() * len(prompts) :][: len(prompts)]
         return {
             "prompt_ids": [row.prompt_ids for row, _, _ in rows],
             "completion_ids": [row.completion_ids if kept else row.completion_ids[:1] for row, kept, _ in rows],
@@ -177,13 +179,17 @@ class GroupRollouts:
             for n, (_, start) in enumerate(tasks)
             for _ in range(size)
         ]
-        rows = self.engine.play(sampler, requests)
-        self._unjudged += [row.unjudged for row in rows]
-        for n, (level, _) in enumerate(tasks):
-            group = rows[n * size : (n + 1) * size]
+        own = ranks.share(list(chunks(requests, size)))
+        played = self.engine.play(sampler, [request for group in own for request in group])
+        reasons = [[row.unjudged for row in group] for group in chunks(played, size)]
+        for row in played:
+            row.episode, row.messages = None, []  # nobody needs them, and they would be sent to every process
+        groups = ranks.merge(list(zip(chunks(played, size), reasons, strict=True)))
+        for (level, _), (group, unjudged) in zip(tasks, groups, strict=True):
+            self._unjudged += unjudged
             if all(row.valid for row in group):
                 self.curriculum.record(level, float(np.mean([row.outcome == "solved" for row in group])))
-                yield RolloutGroup.judge(level, group, config.filters, config.min_std, scale=config.scale)
+                yield RolloutGroup.judge(level, list(group), config.filters, config.min_std, scale=config.scale)
 
     def _warn(self, groups: Sequence[RolloutGroup]) -> None:
         """Say why no group is left to learn from."""
@@ -209,7 +215,7 @@ class GroupRollouts:
             "groups_played": len(useful) + len(spare),
             "unjudged": sum(reason is not None for reason in self._unjudged) / max(1, len(self._unjudged)),
             "levels_open": self.curriculum.open,
-            "tokens_per_second": self.engine.speed(),
+            "tokens_per_second": sum(ranks.gather(self.engine.speed())),
         }
         self.metrics |= mean_parts(rows) | design_statistics.statistics(rows) | self.generation.metrics()
         answered = [row for row in rows if row.answered]  # of bounded length, unlike one that was broken off
@@ -222,8 +228,9 @@ class GroupRollouts:
 def divergence(model: Any, start: Any, rows: Sequence[Row], pad_id: int) -> float:
     """Return KL(model ‖ start) per policy token, computed over the whole vocabulary, as mean over rows of `model`."""
     start.to(next(model.parameters()).device)
-    total = count = 0.0
-    for row in rows:
+    found = []
+    for row in ranks.share(rows):
+        total = 0.0
         sequence, predicting = [row.prompt_ids + row.completion_ids], slice(len(row.prompt_ids) - 1, -1)
         own = torch.tensor(row.mask, dtype=torch.bool)
         with autocast(model):
@@ -231,8 +238,9 @@ def divergence(model: Any, start: Any, rows: Sequence[Row], pad_id: int) -> floa
             for p, q in zip(logits_in_chunks(model, ours), logits_in_chunks(start, theirs), strict=True):
                 q, p = q.log_softmax(-1), p.log_softmax(-1)  # (n, V)
                 total += float((p.exp() * (p - q)).sum())
-        count += len(ours)
-    return total / count
+        found.append((total, len(ours)))
+    totals, counts = zip(*ranks.merge(found), strict=True)
+    return float(sum(totals) / sum(counts))
 
 
 def advantages_as_rewards(advantage: list[float | None], **_: Any) -> list[float | None]:

@@ -33,7 +33,7 @@ from toolorchestra.agents.builtin.adapters import AdapterReference
 from toolorchestra.agents.builtin.model import ADAPTER_CONFIG, TokenPolicy
 from toolorchestra.agents.builtin.renderer import Renderer
 from toolorchestra.agents.policies.reference import OraclePolicy, RandomPolicy
-from toolorchestra.algos import design_statistics, sft
+from toolorchestra.algos import design_statistics, ranks, sft
 from toolorchestra.algos.evaluation import PolicyScores, evaluate, outcomes_of, reference, rewards_of
 from toolorchestra.algos.group_rollouts import Curriculum, GroupRollouts, advantages_as_rewards
 from toolorchestra.algos.model_card import card
@@ -82,7 +82,10 @@ def warm_up(config: TrainGRPO, report: Report = lambda step, metrics: None) -> T
     taught = sft.teach(teaching, report)
     if not config.lora_rank:
         return taught
-    taught.save(folder := teaching.output / "taught")
+    folder = teaching.output / "taught"
+    with ranks.written(folder) as draft:
+        if draft:
+            taught.save(draft)
     return start_policy(config, folder)
 
 
@@ -122,6 +125,10 @@ def fit(
     checkpoint = checkpoint_to_resume(config)
     if checkpoint:
         rollouts.curriculum.restore(json.loads((checkpoint / "curriculum.json").read_text(encoding="utf-8")))
+    ranks.divided(config.groups, "groups", "Choose `groups` accordingly.")
+    batch = ranks.divided(
+        config.groups * config.group_size // config.updates, "rollouts", "Choose `updates` accordingly."
+    )
     arguments = GRPOConfig(
         **settings(
             folder,
@@ -130,7 +137,7 @@ def fit(
             schedule="constant",
             warmup=(config.warmup or 0) * config.updates,
         ),
-        per_device_train_batch_size=config.groups * config.group_size // config.updates,
+        per_device_train_batch_size=batch,
         steps_per_generation=config.updates,
         gradient_accumulation_steps=1,
         num_generations=config.group_size,
@@ -186,9 +193,11 @@ class SingleAgentTrainer(Trainer[TrainGRPO, PolicyScores]):
         self.generation = make_generation(config)
         self.env = make_env(config.env, config.environment_options)  # wrong options are refused before a folder is made
 
-    def warm_up(self, folder: Path, report: Report) -> None:
+    def warm_up(self, folder: Path | None, report: Report) -> None:
         """Make or load the policy, teach it, and write it to a folder."""
-        save_policy(warm_up(self.config, report), folder)
+        policy = warm_up(self.config, report)
+        if folder:
+            save_policy(policy, folder)
 
     def load(self, folder: Path) -> None:
         """Load the policy, and prepare its environments and tasks; TRL's trainer loads the checkpoint."""
@@ -285,14 +294,14 @@ def train(config: TrainGRPO) -> dict[str, Any]:
     Returns:
         ``results`` (outcomes by policy), ``greedy`` (success by policy), and ``gain`` and ``reward_gain``: success and
         reward of GRPO over its start, as mean over tasks with its 95 % interval (bootstrap over tasks). Nothing, if
-        nothing was evaluated.
+        nothing was evaluated, and in processes other than that of rank 0.
     """
     run = SingleAgentTrainer(config)
     try:
         run.run()
     finally:
         run.generation.close()
-    if not run.scores:
+    if not run.scores or not ranks.main():
         return {}
     return {"results": run.results, "greedy": run.greedy, "gain": run.gain, "reward_gain": run.reward_gain}
 

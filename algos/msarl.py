@@ -37,7 +37,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from toolorchestra.algos import multi_agent_trainer
+from toolorchestra.algos import multi_agent_trainer, ranks
 from toolorchestra.algos.advantages import nested_advantages, signal
 from toolorchestra.algos.batching import chunks
 from toolorchestra.algos.evaluation import make_samplers
@@ -83,7 +83,10 @@ def play_nested(
     interpretations: int,
     rng: random.Random,
 ) -> list[list[Branches]]:
-    """Play each question as `paths` paths with `interpretations` branches, and return the paths of each."""
+    """Play each question as `paths` paths with `interpretations` branches, and return the paths of each.
+
+    Processes play a share of the questions each.
+    """
     at_call: dict[int, Slot] = {}
 
     def at_last_call(slot: Slot) -> bool:
@@ -95,7 +98,8 @@ def play_nested(
         at_call[id(slot)] = slot.fork()  # the trunk, if this turns out to be the last call
         return False
 
-    roots = [engine.start(start.another(rng)) for start in starts for _ in range(paths)]
+    begun = [[start.another(rng) for _ in range(paths)] for start in starts]
+    roots = [engine.start(start) for several in ranks.share(begun) for start in several]
     engine.play(samplers, roots, at_last_call)
     found = []
     for root in roots:
@@ -107,7 +111,7 @@ def play_nested(
         else:
             found.append(Branches(root, [root]))
     engine.play(samplers, [leaf for path in found for leaf in path.leaves])
-    return list(map(list, chunks(found, paths)))
+    return ranks.merge(list(map(list, chunks(found, paths))))
 
 
 class NestedBatch(NamedTuple):

@@ -12,6 +12,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ import torch
 from toolorchestra.agents.builtin.adapters import holds_adapters, load_adapters
 from toolorchestra.agents.builtin.model import TokenPolicy
 from toolorchestra.agents.builtin.text_model import builtin_text_policy, unknown_pieces
-from toolorchestra.algos import sft
+from toolorchestra.algos import ranks, sft
 from toolorchestra.algos.evaluation import Scores, evaluate_agents
 from toolorchestra.algos.model_card import write_cards
 from toolorchestra.algos.options_several_agents import TrainTeam
@@ -33,7 +34,7 @@ from toolorchestra.algos.warm_start import staged_rows, teacher_demonstrations, 
 from toolorchestra.envs.episode import Episode, read_episodes
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
-from toolorchestra.toolscale.writing import whole_folder, write_whole
+from toolorchestra.toolscale.writing import write_whole
 
 _SFT_BATCH = 32
 _MAX_NAMED = 12  # of the words that the built-in model does not know
@@ -90,12 +91,13 @@ def teach_team(config: TrainTeam, env: MultiAgentEnv, report: Report) -> Path:
     policy = builtin_text_policy([demonstration.messages for demonstration in texts], seed=config.seed)
     folder = config.output / "sft"
     if config.sft_steps:
-        rows = staged_rows(
-            config.make_env, starts, policy, rows=config.sft_steps * _SFT_BATCH, error=config.sft_error, rng=rng
-        )
+        make = partial(staged_rows, config.make_env, starts, policy, error=config.sft_error, rng=rng)
+        rows = ranks.from_main(lambda: make(rows=config.sft_steps * _SFT_BATCH))
         own = replace(config, rate_schedule=None, warmup=None)  # those are of the rollouts
         sft.fit(policy, rows, own, output=folder, batch=_SFT_BATCH, learning_rate=2e-3, report=report)
-    policy.save(folder / "taught")
+    with ranks.written(folder / "taught") as draft:
+        if draft:
+            policy.save(draft)
     return folder / "taught"
 
 
@@ -160,9 +162,11 @@ class MultiAgentTrainer(Trainer[TrainTeam, Scores]):
             self.milestones |= set(evaluate_at)
         self.env = config.make_env()
 
-    def warm_up(self, folder: Path, report: Report) -> None:
-        """Make or load the policies, teach them, and write them to a folder."""
-        save_policies(warm_up(self.config, self.env, report), folder)
+    def warm_up(self, folder: Path | None, report: Report) -> None:
+        """Make or load the policies, teach them, and write them to a folder, if one is given."""
+        policies = warm_up(self.config, self.env, report)
+        if folder:
+            save_policies(policies, folder)
 
     def load(self, folder: Path) -> None:
         """Load the policies, the engine and the learner, from the checkpoint if there is one."""
@@ -195,6 +199,8 @@ class MultiAgentTrainer(Trainer[TrainTeam, Scores]):
             gib=self.config.memory,
             progress=self.log.counter("Held-out episodes", len(self.held_out) * (samples + 1)),
         )
+        if not ranks.main():
+            return scores
         if self.config.small and step == 0:
             self._report_unknown(read_episodes(record))
         file = self.config.output / "heldout" / f"{step}.json"
@@ -235,7 +241,9 @@ class MultiAgentTrainer(Trainer[TrainTeam, Scores]):
 
     def save_checkpoint(self, step: int) -> None:
         """Write a checkpoint."""
-        with whole_folder(self.config.output / "checkpoints" / f"checkpoint-{step}") as draft:
+        with ranks.written(self.config.output / "checkpoints" / f"checkpoint-{step}") as draft:
+            if draft is None:
+                return
             self.save(draft)
             write_cards(draft, self.config, self.phase, f"The checkpoint after {step} of {self.config.total} batches")
             torch.save(self.learner.state_dict(), draft / "learner.pt")

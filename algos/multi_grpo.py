@@ -32,7 +32,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from toolorchestra.algos import multi_agent_trainer
+from toolorchestra.algos import multi_agent_trainer, ranks
 from toolorchestra.algos.advantages import group_advantages, signal
 from toolorchestra.algos.evaluation import make_samplers
 from toolorchestra.algos.multi_agent_trainer import MultiAgentTrainer
@@ -49,11 +49,14 @@ from toolorchestra.algos.trainer import run_script
 def play_groups(
     engine: MultiAgentEngine, samplers: Mapping[str, AnySampler], starts: Sequence[Start], size: int
 ) -> list[list[Slot]]:
-    """Play each task `size` times from the same start, noise included, and return the slots of each."""
-    roots = [engine.start(start) for start in starts]
+    """Play each task `size` times from the same start, noise included, and return the slots of each.
+
+    Processes play a share of the tasks each.
+    """
+    roots = [engine.start(start) for start in ranks.share(starts)]
     groups = [[root, *(root.fork() for _ in range(size - 1))] for root in roots]
     engine.play(samplers, [slot for group in groups for slot in group])
-    return groups
+    return ranks.merge(groups)
 
 
 class GroupBatch(NamedTuple):

@@ -7,6 +7,7 @@ needs none of it. Those of single learners are in `toolorchestra.algos.options_o
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -42,6 +43,11 @@ def learners_of(env_id: str) -> str:
     return " or ".join(f"`python algos/{name}.py --env {env_id}`" for name in names)
 
 
+def processes() -> int:
+    """Return the number of processes that were started together (`toolorchestra.algos.ranks` connects them)."""
+    return int(os.environ.get("WORLD_SIZE") or 1)
+
+
 @dataclass
 class LearnerOptions(ABC):
     """Options of every learner, supervised fine-tuning included.
@@ -51,12 +57,14 @@ class LearnerOptions(ABC):
         model_rate: That of other models.
         several_agents: Whether it trains the agents of an environment together.
         model_options: Names of the options that give models; without them, built-in ones are made.
+        many_processes: Whether it trains in several processes at once (`toolorchestra.algos.ranks`).
     """
 
     builtin_rate: ClassVar[float]
     model_rate: ClassVar[float]
     several_agents: ClassVar[bool] = False
     model_options: ClassVar[tuple[str, ...]] = ("model",)
+    many_processes: ClassVar[bool] = False
 
     env: str
     """Id of the environment, folder of a domain, or JSONL file of tasks."""
@@ -117,6 +125,11 @@ class LearnerOptions(ABC):
 
     def __post_init__(self) -> None:
         resolve(self.env)
+        if not self.many_processes and processes() > 1:
+            raise OptionError(
+                f"This learner trains in one process, and {processes()} were started. Start one: `python`, "
+                "`toolorchestra train`, or `torchrun --nproc_per_node 1`."
+            )
         if is_multiagent(self.env) and not self.several_agents:
             raise OptionError(
                 f"{self.env!r} is an environment of several agents, and this learner trains the policy of one. "
@@ -240,7 +253,8 @@ class TrainOptions(LearnerOptions):
     """Maximum number of tokens of an agent in an episode; None: 512 for built-in models, 16000 for others; with GRPO
     for one agent 1024 and 32000."""
     in_flight: int = 128
-    """Maximum number of episodes played at a time; fewer, if `memory` has not room for as many long episodes."""
+    """Maximum number of episodes played at a time in each process; fewer, if `memory` has not room for as many long
+    episodes."""
     sampler: SamplerName = "hf"
     """Who generates: the model itself (``hf``), a server started by ``vllm serve`` (``vllm-server``), or vLLM in the
     training's own process on a GPU (``vllm-colocate``)."""

@@ -37,6 +37,7 @@ class TrainSFT(DemonstrationOptions):
 
     builtin_rate = 2e-3
     model_rate = 1e-5
+    many_processes = True
 
     env: str = "ToolOrchestra-Restaurant-v0"
     """Gymnasium id of the environment, folder of a domain, or JSONL file of tasks."""
@@ -101,6 +102,7 @@ class GroupOptions(ClippedOptions):
 class TrainGRPO(GroupOptions):
     """Train a policy with GRPO; without `model`, make, warm-start and train the built-in one."""
 
+    many_processes = True
     default_ids = (1024, 32_000)
 
     env: str = "ToolOrchestra-Restaurant-v0"

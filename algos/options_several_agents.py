@@ -29,6 +29,7 @@ class TrainTeam(TrainOptions):
     """Options of all learners of several agents. Subclasses say where the models come from, and how long to train."""
 
     several_agents = True
+    many_processes = True
 
     share: bool = False
     """One set of weights for all agents."""

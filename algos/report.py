@@ -74,6 +74,7 @@ class RunLog:
         resume: Phase and step of the checkpoint to continue from: later lines are cut off. None for a new run.
         tensorboard: Whether to write TensorBoard files too; they are rebuilt on resume, without duplicates.
         console: Where to show progress.
+        silent: Whether to keep the records only, neither written nor shown: another process does that.
 
     >>> import tempfile
     >>> folder = tempfile.mkdtemp()
@@ -92,15 +93,18 @@ class RunLog:
         resume: tuple[str, int] | None = None,
         tensorboard: bool = True,
         console: Console | None = None,
+        silent: bool = False,
     ) -> None:
-        self.directory = Path(directory)
-        make_folder(self.directory)
-        self.console = console or VisibleConsole()
+        self.directory, self.silent = Path(directory), silent
+        self.console = console or VisibleConsole(quiet=silent)
         self._file = self.directory / "metrics.jsonl"
-        self._tensorboard = tensorboard
+        self._tensorboard = tensorboard and not silent
         self._writers: dict[str, Any] = {}
         self._bar: _Bar | None = None
         self.records: list[Record] = [] if resume is None else _until(_read(self._file), *resume)
+        if silent:
+            return
+        make_folder(self.directory)
         write_whole(self._file, b"".join(msgspec.json.encode(record) + b"\n" for record in self.records))
         self._stream = self._file.open("ab")
         if tensorboard:
@@ -165,19 +169,24 @@ class RunLog:
     def curves(self, references: Mapping[str, float] | None = None, title: str = "") -> Path:
         """Draw the curves of the run into ``curves.png`` in its folder and return the path; see `draw_curves`."""
         path = self.directory / "curves.png"
+        if self.silent:
+            return path
         with whole_file(path) as stream:
             draw_curves(self.records, references or {}, title).savefig(stream, format="png", dpi=150)
         return path
 
     def closing(self, results: Mapping[str, Sequence[float | None]], baseline: str = "SFT") -> None:
         """Show the closing table and write its numbers to ``summary.json``; see `closing_table`."""
+        if self.silent:
+            return
         rows = _summary(results, baseline)
         write_whole(self.directory / "summary.json", msgspec.json.format(msgspec.json.encode(rows), indent=2) + b"\n")
         self.console.print(closing_table(results, baseline))
 
     def close(self) -> None:
         """Close the files."""
-        self._stream.close()
+        if not self.silent:
+            self._stream.close()
         for writer in self._writers.values():
             writer.close()
         self._writers.clear()
@@ -190,6 +199,8 @@ class RunLog:
             if value is not None and math.isfinite(value):
                 record[name] = int(value) if isinstance(value, int) else float(value)
         self.records.append(record)
+        if self.silent:
+            return record
         self._stream.write(msgspec.json.encode(record) + b"\n")
         self._stream.flush()
         if self._tensorboard:

@@ -22,6 +22,7 @@ import gymnasium as gym
 
 from toolorchestra.agents.builtin.design_renderer import DesignRenderer
 from toolorchestra.agents.builtin.model import TokenPolicy, build_renderer, prepare_torch
+from toolorchestra.algos import ranks
 from toolorchestra.algos.augmentation import LabelledRow, sft_rows
 from toolorchestra.algos.demonstrations import Demonstration, demonstrate
 from toolorchestra.algos.model_card import card, write_cards
@@ -30,7 +31,6 @@ from toolorchestra.algos.options_one_agent import TrainSFT
 from toolorchestra.algos.precision import require_hardware, save_policy, start_policy
 from toolorchestra.algos.rollout.starts import make_env
 from toolorchestra.algos.trainer import Report, checkpoint_to_resume, open_run, run_script
-from toolorchestra.toolscale.writing import whole_folder
 
 
 def build_policy(
@@ -51,7 +51,7 @@ def teach(config: TrainSFT, report: Report = lambda step, metrics: None) -> Toke
     prepare_torch(config.torch_threads)
     rng = random.Random(config.seed)
     env = make_env(config.env, config.environment_options)
-    good, noisy = demonstrate(env, config)
+    good, noisy = ranks.from_main(lambda: demonstrate(env, config))
     policy = start_policy(config, config.model) if config.model else build_policy(env, good, noisy, seed=config.seed)
     env.close()
     if not config.steps:
@@ -112,7 +112,7 @@ def fit(
             schedule="cosine",
             warmup=min(30, steps // 10) if config.warmup is None else config.warmup,
         ),
-        per_device_train_batch_size=batch,
+        per_device_train_batch_size=ranks.divided(batch, "rows of a batch", "Choose another size of batch."),
         max_steps=steps,
         learning_rate=learning_rate,
         weight_decay=0.01,
@@ -136,13 +136,15 @@ def fit(
 def train(config: TrainSFT) -> None:
     """Teach a policy, save it into ``final``, and draw the curves."""
     require_hardware(config)
+    ranks.start()
     make_env(config.env, config.environment_options).close()  # wrong options are refused before a folder is made
     with open_run(config, "sft") as (log, _, done):
         with log.progress("sft", config.steps, done):
             policy = teach(config, lambda step, metrics: log.log("sft", step, **metrics))
-        with whole_folder(config.output / "final") as draft:
-            save_policy(policy, draft)
-            write_cards(draft, config, "sft", "The result")
+        with ranks.written(config.output / "final") as draft:
+            if draft:
+                save_policy(policy, draft)
+                write_cards(draft, config, "sft", "The result")
         log.curves(title=f"SFT on {config.env}")
         log.console.print(f"Policy: {config.output / 'final'}", highlight=False)
 

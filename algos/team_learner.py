@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from toolorchestra.agents.builtin.model import TokenPolicy
-from toolorchestra.algos import memory
+from toolorchestra.algos import memory, ranks
 from toolorchestra.algos.autocast import autocast
 from toolorchestra.algos.batching import bundles
 from toolorchestra.algos.losses import clipped_policy_loss
@@ -61,7 +61,11 @@ class PolicyUpdater(ABC, Generic[C]):
             yield [rows[n] for n in bundle]
 
     def apply_gradients(self) -> float:
-        """Make the optimiser's step, with gradients clipped to norm 1, and return the norm before that."""
+        """Make the optimiser's step, with gradients clipped to norm 1, and return the norm before that.
+
+        The gradient is the sum of those of all processes, each of which had a share of the rows.
+        """
+        ranks.add_gradients(self.policy.model.parameters())
         norm = float(torch.nn.utils.clip_grad_norm_(self.policy.model.parameters(), 1.0))
         self.optimizer.step()
         self.optimizer.zero_grad()
@@ -145,10 +149,11 @@ class ClippedUpdater(PolicyUpdater[TrainClipped]):
         self.policy.model.train()
         total, clipped, parts = 0.0, 0.0, 0
         for rows in agents:
-            for part in self.parts([row for row in rows if row.advantage], lambda row: row.length):
+            for part in self.parts(ranks.share([row for row in rows if row.advantage]), lambda row: row.length):
                 loss, cut = self.loss(part, len(rows))
                 loss.backward()  # type: ignore[no-untyped-call]  # torch's
                 total, clipped, parts = total + float(loss.detach()), clipped + float(cut), parts + 1
+        total, clipped, parts = map(sum, zip(*ranks.gather((total, clipped, parts)), strict=True))
         norm = self.apply_gradients() if parts else 0.0
         return {"loss": total, "grad_norm": norm, "clipped": clipped / max(1, parts)}
 

@@ -41,6 +41,7 @@ from torch import Tensor, nn
 
 from toolorchestra.agents.builtin.adapters import AdaptedModel
 from toolorchestra.agents.builtin.model import TokenPolicy
+from toolorchestra.algos import ranks
 from toolorchestra.algos.batching import chunks
 from toolorchestra.algos.evaluation import Scores, make_samplers
 from toolorchestra.algos.losses import dpo_loss
@@ -135,10 +136,14 @@ class DPOUpdater(PolicyUpdater[TrainTMATR]):
         learning = [rows for rows in agents if rows]
         for rows in learning:
             tokens = sum(sum(row.chosen.mask) for row in rows)
-            for part in self.parts(rows, lambda row: max(row.chosen.length, row.rejected.length), sequences=2):
+            for part in self.parts(
+                ranks.share(rows), lambda row: max(row.chosen.length, row.rejected.length), sequences=2
+            ):
                 loss, found = self.loss(part, len(rows), tokens)
                 loss.backward()  # type: ignore[no-untyped-call]  # torch's
                 metrics = {name: value + found[name] / len(learning) for name, value in metrics.items()}
+        everywhere = ranks.gather(metrics)
+        metrics = {name: sum(found[name] for found in everywhere) for name in metrics}
         return {**metrics, "grad_norm": self.apply_gradients()}
 
     def state_dict(self) -> dict[str, Any]:
@@ -174,9 +179,11 @@ class OnlineDPO(TeamLearner[TrainTMATR, DPOUpdater]):
             self._begin_stage(step)
         rng = random.Random(f"{config.seed}/{step}")
         starts = [rng.choice(self.tasks) for _ in range(config.questions)]
-        slots = [engine.start(start.another(rng)) for start in starts for _ in range(config.rollouts)]
+        begun = [start.another(rng) for start in starts for _ in range(config.rollouts)]
         engine.generated.clear()
-        engine.play(make_samplers(self.policies, config.temperature, rng, config.memory), slots)
+        played = [engine.start(start) for start in ranks.share(begun)]
+        engine.play(make_samplers(self.policies, config.temperature, rng, config.memory), played)
+        slots = ranks.merge(played)
         found = [select(episodes, config.threshold) for episodes in chunks(slots, config.rollouts)]
         pairs = [pair for pair in found if pair is not None]
         metrics = {"stage": stage + 1.0, **measure(slots, pairs, engine)}

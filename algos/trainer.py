@@ -16,10 +16,8 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-import torch
-
 from toolorchestra.agents.builtin.model import prepare_torch
-from toolorchestra.algos import memory
+from toolorchestra.algos import memory, ranks
 from toolorchestra.algos.config_files import parse_options, write_config
 from toolorchestra.algos.evaluation import PolicyScores, Scores
 from toolorchestra.algos.model_card import write_cards
@@ -31,7 +29,7 @@ from toolorchestra.algos.requirements import require_memory
 from toolorchestra.algos.stats import Interval, paired_bootstrap
 from toolorchestra.toolscale.claim import Claim
 from toolorchestra.toolscale.errors import OptionError, ToolOrchestraError, exit_status
-from toolorchestra.toolscale.writing import out_of_room, whole_folder, write_whole, writing
+from toolorchestra.toolscale.writing import out_of_room, write_whole, writing
 
 Report = Callable[[int, dict[str, float]], None]
 """Called with a step and its metrics."""
@@ -47,11 +45,13 @@ def run_script(options: type[Options], train: Callable[[Options], object]) -> No
     """
     end_with_parent()
     try:
-        config = parse_options(options, None)
-        if config.dry_run:
-            require_memory(config)
-        else:
-            train(config)
+        with ranks.ending_together():
+            ranks.start()
+            config = parse_options(options, None, shown=ranks.main())
+            if not config.dry_run:
+                train(config)
+            elif ranks.main():
+                require_memory(config)
     except ToolOrchestraError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(exit_status(error))
@@ -128,21 +128,29 @@ def open_run(config: LearnerOptions, phase: str, *, updates: int = 1) -> Iterato
     """
     with ExitStack() as stack:
         stack.enter_context(_writing_run(config.output))
-        checkpoint_to_resume(config)  # a wrong folder is refused before it is claimed, and so made
-        claim = stack.enter_context(Claim.of_folder(config.output))
-        checkpoint = checkpoint_to_resume(config)
+        earlier = ranks.from_main(lambda: _claim_run(config, stack))
+        checkpoint = ranks.from_main(lambda: checkpoint_to_resume(config))
         done = checkpoint_step(checkpoint) // updates if checkpoint else 0
-        if earlier := None if config.resume else set_aside(config.output):
-            stack.enter_context(Claim.of_folder(config.output))
-            claim.followed_to(earlier).close()
-        log = stack.enter_context(RunLog(config.output, resume=(phase, done) if config.resume else None))
-        if not config.resume:
+        resume = (phase, done) if config.resume else None
+        log = stack.enter_context(RunLog(config.output, resume=resume, silent=not ranks.main()))
+        if not config.resume and ranks.main():
             write_config(config)
         if earlier:
             log.console.print(f"The earlier run is now in {earlier}.", highlight=False)
         if config.resume and checkpoint is None:
             log.console.print("The run ended before its first checkpoint: its steps are made again.", highlight=False)
         yield log, checkpoint, done
+
+
+def _claim_run(config: LearnerOptions, stack: ExitStack) -> Path | None:
+    """Claim the folder of a run until the stack is left, and return where an earlier run is now, if there was one."""
+    checkpoint_to_resume(config)  # a wrong folder is refused before it is claimed, and so made
+    claim = stack.enter_context(Claim.of_folder(config.output))
+    checkpoint_to_resume(config)
+    if earlier := None if config.resume else set_aside(config.output):
+        stack.enter_context(Claim.of_folder(config.output))
+        claim.followed_to(earlier).close()
+    return earlier
 
 
 @contextmanager
@@ -199,11 +207,15 @@ class Trainer(ABC, Generic[C, S]):
         self.config, self.phase, self.updates = config, phase, updates
         self.scores: dict[int, S] = {}
         self.milestones = config.milestones
-        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        ranks.start()
+        self.device = ranks.device()
 
     @abstractmethod
-    def warm_up(self, folder: Path, report: Report) -> None:
-        """Make or load the policies that training starts from, teach them, and write them to a folder."""
+    def warm_up(self, folder: Path | None, report: Report) -> None:
+        """Make or load the policies that training starts from, teach them, and write them to a folder, if one is given.
+
+        Processes do so together, and one of them has a folder.
+        """
 
     @abstractmethod
     def load(self, folder: Path) -> None:
@@ -219,11 +231,11 @@ class Trainer(ABC, Generic[C, S]):
 
     @abstractmethod
     def save(self, folder: Path) -> None:
-        """Write the trained policies."""
+        """Write the trained policies, in one process."""
 
     @abstractmethod
     def conclude(self) -> None:
-        """Report the scores (`close`)."""
+        """Report the scores (`close`), in one process."""
 
     def recall(self, step: int) -> S:
         """Return the scores after a step made before the run was resumed; by default the tasks are played again."""
@@ -235,27 +247,31 @@ class Trainer(ABC, Generic[C, S]):
         prepare_torch(config.torch_threads)
         with open_run(config, self.phase, updates=self.updates) as (self.log, self.checkpoint, self.done):
             start = config.output / "start"
-            if self.checkpoint is None and not (config.resume and start.is_dir()):
+            if ranks.from_main(lambda: self.checkpoint is None and not (config.resume and start.is_dir())):
                 progress = self.log.progress("sft", config.sft_steps) if config.warm_started else nullcontext()
-                with progress, whole_folder(start) as draft:
+                with progress, ranks.written(start) as draft:
                     self.warm_up(draft, self.reporter("sft"))
-                    write_cards(draft, config, self.phase, "The start")
+                    if draft:
+                        write_cards(draft, config, self.phase, "The start")
             self.load(start)
             room = memory.budget(self.device, config.memory) / memory.GIB
             self.log.say(f"{self.phase.upper()} on {self.device}: {room:.2g} GiB beside the weights (--memory).")
             self.judge(0)
             with self.log.progress(self.phase, config.total, self.done):
                 self.fit()
-            with whole_folder(config.output / "final") as draft:
-                self.save(draft)
-                write_cards(draft, config, self.phase, "The result")
+            with ranks.written(config.output / "final") as draft:
+                if draft:
+                    self.save(draft)
+                    write_cards(draft, config, self.phase, "The result")
             self.judge(config.total)
             if self.scores:
                 self.gain = paired_bootstrap(self.scores[config.total].by_task, self.scores[0].by_task)
-                self.conclude()
+                if ranks.main():
+                    self.conclude()
             else:
                 self.log.curves(title=f"{self.phase.upper()} on {config.env}")
                 self.log.say(f"Not evaluated (--eval-samples 0). Policies, metrics and curves: {config.output}")
+            ranks.wait()
             self.finish()
 
     def finish(self) -> None:
@@ -272,7 +288,12 @@ class Trainer(ABC, Generic[C, S]):
 
     def reporter(self, phase: str) -> Report:
         """Return what logs the metrics of the steps of a phase, with the peak of memory so far, in GiB."""
-        return lambda step, metrics: self.log.log(phase, step, **metrics, memory=memory.peak(self.device) / memory.GIB)
+
+        def report(step: int, metrics: dict[str, float]) -> None:
+            peak = max(ranks.gather(memory.peak(self.device)))
+            self.log.log(phase, step, **metrics, memory=peak / memory.GIB)
+
+        return report
 
     def close(
         self,

@@ -14,19 +14,20 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+from torch.nn.parallel import DistributedDataParallel
 from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOTrainer, SFTTrainer
 
 from toolorchestra.agents.builtin.adapters import AdaptedModel
 from toolorchestra.agents.builtin.model import ADAPTER_CONFIG
-from toolorchestra.algos import memory
+from toolorchestra.algos import memory, ranks
 from toolorchestra.algos.batching import bundles
 from toolorchestra.algos.logits import base_model, hidden_states, in_chunks
 from toolorchestra.algos.mismatch import Mismatch
 from toolorchestra.algos.optimizers import scheduler_name
 from toolorchestra.algos.options import LearnerOptions, Schedule
 from toolorchestra.algos.trainer import Report, remove_checkpoints
-from toolorchestra.toolscale.writing import whole_folder
+from toolorchestra.toolscale.errors import TrainingError
 
 if TYPE_CHECKING:
     from toolorchestra.algos.group_rollouts import GroupRollouts
@@ -70,9 +71,15 @@ def trained(model: Any) -> Any:
 
 
 def run_trainer(trainer: Any, model: Any, checkpoint: Path | None) -> None:
-    """Train the model of a trainer without printing, from a checkpoint if there is one."""
+    """Train the model of a trainer without printing, from a checkpoint if there is one.
+
+    Raises:
+        TrainingError: It made fewer steps than it should.
+    """
     trainer.remove_callback(PrinterCallback)
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    if (made := trainer.state.global_step) < trainer.args.max_steps:
+        raise TrainingError(f"The training ended after {made} of {trainer.args.max_steps} optimiser steps.")
     for one in (model, trained(model), base_model(model)):
         one.__dict__.pop("forward", None)  # the trainer's fused head; another trainer would wrap it once more
 
@@ -86,7 +93,7 @@ class _WholeCheckpoints:
 
     def create_model_card(self, *_: Any, **__: Any) -> None:
         """Write our model card beside checkpoints, where TRL would write that of a fine-tuned model of the hub."""
-        if self.model_card:
+        if ranks.main() and self.model_card:
             (Path(self.args.output_dir) / "README.md").write_text(self.model_card, encoding="utf-8")
 
     def _get_output_dir(self, trial: Any) -> str:
@@ -105,12 +112,15 @@ class _WholeCheckpoints:
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         """Write a checkpoint aside, add what callbacks have for it, and put it in its place."""
         name = f"checkpoint-{self.state.global_step}"  # type: ignore[attr-defined]
-        with whole_folder(Path(self._get_output_dir(trial)) / name) as draft:
-            self._draft = draft
+        with ranks.written(Path(self._get_output_dir(trial)) / name) as draft:
+            self._draft = ranks.from_main(lambda: draft)
             try:
                 super()._save_checkpoint(model, trial)  # type: ignore[misc]
             finally:
                 self._draft = None
+            ranks.wait()  # each writes the state of its random numbers
+            if draft is None:
+                return
             for callback in self.callback_handler.callbacks:  # type: ignore[attr-defined]
                 if isinstance(callback, Bookkeeper):
                     callback.write(draft / name)
@@ -155,6 +165,18 @@ class _Bundling:
         assert waiting is not None
         return waiting + (total - waiting.detach())
 
+    def training_step(self, model: Any, *arguments: Any, **options: Any) -> Tensor:
+        """Make the forward and backward passes of a step.
+
+        Processes may have different numbers of them, so their gradients are averaged once, after the last, and not by
+        the wrapper of torch, which would do that in every backward pass.
+        """
+        whole = model.module if isinstance(model, DistributedDataParallel) else model
+        loss: Tensor = super().training_step(whole, *arguments, **options)  # type: ignore[misc]  # the trainer's
+        if whole is not model:
+            ranks.add_gradients(whole.parameters(), mean=True)
+        return loss
+
 
 class BundlingSFTTrainer(_WholeCheckpoints, _Bundling, SFTTrainer):
     """`SFTTrainer` that computes logits of labelled positions only, in bundles and chunks."""
@@ -163,7 +185,7 @@ class BundlingSFTTrainer(_WholeCheckpoints, _Bundling, SFTTrainer):
         """Return the mean cross-entropy over the labels of a batch."""
         ids, labels = inputs["input_ids"], inputs["labels"]
         lengths = inputs["attention_mask"].sum(1).tolist()
-        count = max(1, int((labels[:, 1:] != -100).sum()))
+        count = max(1, sum(ranks.gather(int((labels[:, 1:] != -100).sum())))) / ranks.count()  # gradients are averaged
         rows = [row for row in range(len(ids)) if bool((labels[row, 1:] != -100).any())] or [0]
         found = self.bundles(model, [lengths[row] for row in rows])
 
@@ -232,11 +254,16 @@ class BundlingGRPOTrainer(_WholeCheckpoints, _Bundling, GRPOTrainer):
                 # a mean over rows; dapo divides by the tokens of the whole batch already
                 yield loss if self.loss_type == "dapo" else loss * len(several) / count
 
-        loss = self.backward_each(losses())
+        gather, self.accelerator.gather = self.accelerator.gather, lambda value: value  # others have other bundles
+        try:
+            loss = self.backward_each(losses())
+        finally:
+            self.accelerator.gather = gather
         for name, values in metrics.items():  # of each part, as means over its tokens
             if len(new := values[before.get(name, 0) :]) == len(shares):
-                total = sum(shares) or len(shares)
-                values[before.get(name, 0) :] = [sum(v * (s or 1) for v, s in zip(new, shares, strict=True)) / total]
+                parts = [part for own in ranks.gather(list(zip(new, shares, strict=True))) for part in own]
+                total = sum(share for _, share in parts)  # 0: nobody has a token to train on
+                values[before.get(name, 0) :] = [sum(v * (s if total else 1) for v, s in parts) / (total or len(parts))]
         return loss
 
     def _get_per_token_logps_and_entropies(

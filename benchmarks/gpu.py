@@ -25,6 +25,7 @@ import torch
 import tyro
 from provenance import provenance
 
+from toolorchestra.algos.options_one_agent import TrainGRPO
 from toolorchestra.algos.rollout.sampling import ModelSampler
 from toolorchestra.algos.rollout.trajectory import TrainRow, row_logps
 from toolorchestra.algos.smoke import SIZES, tiny_tokenizer
@@ -200,7 +201,7 @@ def grpo_steps(shape: str, benchmark: Benchmark) -> dict[str, float | None]:
     for name, kind in (("toolorchestra", BundlingGRPOTrainer), ("trl", GRPOTrainer)):
         with tempfile.TemporaryDirectory() as folder:
             arguments = GRPOConfig(
-                **settings(Path(folder), save_every=0, seed=benchmark.seed)
+                **settings(Path(folder), TrainGRPO(seed=benchmark.seed), save_every=0, schedule="constant", warmup=0)
                 | {"gradient_checkpointing": True, "bf16": device().type == "cuda"},
                 per_device_train_batch_size=len(rows),
                 num_generations=2,

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from tyro.conf import Positional, arg
 
 from toolorchestra.algos.config_files import LEARNERS, options_of, parse_options
+from toolorchestra.algos.options import processes
 from toolorchestra.toolscale.errors import OptionError, install_line
 
 
@@ -24,20 +25,29 @@ class TrainCommand:
 
     def run(self) -> int:
         """Read the algorithm's own options and run it; its module is imported last, since it needs torch."""
-        name, _ = LEARNERS[self.algorithm]
-        config = parse_options(options_of(self.algorithm), self.arguments, f"toolorchestra train {self.algorithm}")
         try:
-            learner = importlib.import_module(f"toolorchestra.algos.{name}")
+            if processes() == 1:
+                return self._train()
+            ranks = importlib.import_module("toolorchestra.algos.ranks")
+            with ranks.ending_together():
+                ranks.start()
+                return self._train(main=ranks.main())
         except ModuleNotFoundError as error:
             if str(error.name).startswith("toolorchestra"):
                 raise
             raise OptionError(
                 f"Training needs {error.name}, which is not installed: {install_line('train')}."
             ) from None
-        if config.dry_run:
+
+    def _train(self, *, main: bool = True) -> int:
+        name, _ = LEARNERS[self.algorithm]
+        prog = f"toolorchestra train {self.algorithm}"
+        config = parse_options(options_of(self.algorithm), self.arguments, prog, shown=main)
+        learner = importlib.import_module(f"toolorchestra.algos.{name}")
+        if not config.dry_run:
+            learner.train(config)
+        elif main:
             from toolorchestra.algos.requirements import require_memory
 
             require_memory(config)
-            return 0
-        learner.train(config)
         return 0

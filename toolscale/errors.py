@@ -16,6 +16,7 @@ Every message says what was expected, what was found and how to fix it::
     │   ├── SamplerError     the server that generates for a learner failed for good (algos.rollout.vllm_server)
     │   ├── AppendingError   an append-only file is not what it should be (toolscale.append_only)
     │   └── WorkerError      worker processes end again and again (toolscale.workers)
+    ├── TrainingError        a training run ended before its last step
     ├── EvaluationError      too many episodes of an evaluation were not judged (envs.unjudged)
     ├── SandboxError         a sandbox could not run a program (that the program failed is a result)
     └── ExpertError          a model endpoint failed for good (after retries)
@@ -102,6 +103,10 @@ class SandboxError(ToolOrchestraError):
 
 class OutputError(ToolOrchestraError):
     """A file or a folder cannot be written; the message begins with the path that was asked for."""
+
+
+class TrainingError(ToolOrchestraError):
+    """A training run ended before its last step."""
 
 
 class InUseError(OutputError):

@@ -27,7 +27,7 @@ from toolorchestra.toolscale.errors import OptionError, SamplerError, install_li
 from toolorchestra.toolscale.writing import whole_folder
 
 if TYPE_CHECKING:
-    from toolorchestra.algos.options import TrainOptions
+    from toolorchestra.algos.options import TrainOptions, processes
 
 
 class Generation:
@@ -228,6 +228,11 @@ def make_generation(config: TrainOptions) -> Generation:
     """
     if config.sampler == "hf":
         return Generation(config.memory)
+    if processes() > 1:
+        raise OptionError(
+            f"With `sampler` {config.sampler} a training is one process, and {processes()} were started together. "
+            "Start one, or use `sampler` hf."
+        )
     server = VLLMServer(config.server) if config.sampler == "vllm-server" else None
     if server is not None and config.weight_sync == "disk":
         return ServerGeneration(server, config.output / "weights")

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from toolorchestra.agents.builtin.renderer import Renderer
 from toolorchestra.agents.event_loop import run, together
+from toolorchestra.algos import ranks
 from toolorchestra.algos.rollout.engine import INVALID_OUTCOMES
 from toolorchestra.algos.rollout.sampling import AnySampler, SampleOne, draw_key, sample_one
 from toolorchestra.algos.rollout.starts import Start
@@ -120,8 +121,9 @@ class MultiAgentEngine:
         self.generated: Counter[str] = Counter()
 
     def token_counts(self) -> dict[str, float]:
-        """Return `generated` as metrics."""
-        return {f"{name}_tokens": float(self.generated[name]) for name in self.renderers}
+        """Return `generated` of all processes as metrics."""
+        everywhere = ranks.gather(self.generated)
+        return {f"{name}_tokens": float(sum(counts[name] for counts in everywhere)) for name in self.renderers}
 
     def start(self, start: Start) -> Slot:
         """Start an episode and return its slot."""

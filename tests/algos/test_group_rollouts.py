@@ -61,7 +61,8 @@ def test_groups_that_an_outage_ends_fail_with_the_reasons() -> None:
         def play(self, sampler: Any, requests: list[Any]) -> list[Row]:
             return [row(0.0, outcome="infra_error") for _ in requests]
 
-    config: Any = SimpleNamespace(seed=0, temperature=1.0, group_size=2, resample=1, memory=None)
+    settings: Any = {"seed": 0, "temperature": 1.0, "group_size": 2, "resample": 1, "memory": None}
+    config: Any = SimpleNamespace(**settings)
     trainer = SimpleNamespace(
         state=SimpleNamespace(global_step=0), model=None, accelerator=SimpleNamespace(unwrap_model=lambda one: one)
     )

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import pytest
 
 from toolorchestra.algos.options import OWN_LEARNERS
 from toolorchestra.algos.options_one_agent import TrainGRPO, TrainSFT
-from toolorchestra.algos.options_several_agents import TrainMSARL, TrainMultiGRPO
+from toolorchestra.algos.options_several_agents import TrainMSARL, TrainMultiGRPO, TrainTMATR
 from toolorchestra.algos.trainer import run_script
 from toolorchestra.envs.registration import PROTOCOLS
 from toolorchestra.toolscale.errors import OptionError
@@ -26,6 +27,16 @@ def test_learners_of_several_refuse_environments_of_one_and_name_theirs(learner:
     with pytest.raises(OptionError, match=r"algos/grpo\.py --env ToolOrchestra-Math-v0"):
         learner(env="ToolOrchestra-Math-v0")
     learner(env="MSARL-Math-v0")
+
+
+@pytest.mark.parametrize("learner", [TrainGRPO, TrainSFT, TrainMSARL, TrainMultiGRPO, TrainTMATR])
+def test_a_learner_of_one_process_refuses_several(learner: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    if learner.many_processes:
+        learner()
+        return
+    with pytest.raises(OptionError, match=r"one process, and 2 were started\. Start one"):
+        learner()
 
 
 def test_a_script_reports_mistakes_and_interruptions_in_a_line(
