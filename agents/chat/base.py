@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
 from typing import Any, Protocol, TypedDict
 
 import msgspec
@@ -234,6 +235,15 @@ def all_or_raise(results: Sequence[Completion | ExpertError]) -> list[Completion
     if len(completions) < len(results):
         raise BatchError(results)
     return completions
+
+
+def completions_of(futures: Sequence[Future[Completion | ExpertError]]) -> list[Completion]:
+    """Wait for the answers to all requests of a batch, and return them in order, or raise as `all_or_raise` does."""
+    try:
+        return all_or_raise([future.result() for future in futures])
+    finally:
+        for future in futures:  # after an interrupt, send nothing more
+            future.cancel()
 
 
 def hermes_calls(text: str) -> list[ToolCall]:

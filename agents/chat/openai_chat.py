@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from toolorchestra.agents.chat import bounded_requests, retries
-from toolorchestra.agents.chat.base import ChatRequest, Completion, Meter, Price, all_or_raise
+from toolorchestra.agents.chat.base import ChatRequest, Completion, Meter, Price, all_or_raise, completions_of
 from toolorchestra.agents.chat.openai_responses import BrokenOffError, Counts, RefusedError, ServerReply, read_reply
 from toolorchestra.toolscale.errors import ExpertError, OptionError, ToolOrchestraError
 from toolorchestra.toolscale.urls import without_credentials
@@ -128,12 +128,7 @@ class OpenAIChat:
 
     def complete(self, requests: Sequence[ChatRequest]) -> list[Completion]:
         """Answer all requests, concurrently, in their order."""
-        futures = [self._submit(request) for request in requests]
-        try:
-            return all_or_raise([future.result() for future in futures])
-        finally:
-            for future in futures:  # after an interrupt, send nothing more
-                future.cancel()
+        return completions_of([self._submit(request) for request in requests])
 
     async def ask(self, request: ChatRequest) -> Completion:
         """Answer one request, and let the event loop go on meanwhile; an `ExpertError` if it failed for good."""

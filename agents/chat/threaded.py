@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar, Self
 
-from toolorchestra.agents.chat.base import ChatRequest, Completion, all_or_raise
+from toolorchestra.agents.chat.base import ChatRequest, Completion, all_or_raise, completions_of
 from toolorchestra.toolscale.errors import ExpertError
 
 _chats: weakref.WeakSet[ThreadedChat] = weakref.WeakSet()
@@ -56,11 +56,7 @@ class ThreadedChat(ABC):
         with self._lock:  # threads are started late: a model can be made before its process forks
             self._threads = self._threads or ThreadPoolExecutor(self._max_concurrency, type(self).__name__)
             futures = [self._threads.submit(self._one, request) for request in requests]
-        try:
-            return all_or_raise([future.result() for future in futures])
-        finally:
-            for future in futures:  # after an interrupt, send nothing more
-                future.cancel()
+        return completions_of(futures)
 
     async def ask(self, request: ChatRequest) -> Completion:
         """Answer one request, and let the event loop go on meanwhile; an `ExpertError` if it failed for good."""
