@@ -12,6 +12,7 @@ import functools
 import os
 import threading
 import urllib.request
+import weakref
 from collections.abc import Coroutine, Mapping
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -57,6 +58,12 @@ class Response(NamedTuple):
     reason: str
 
 
+def _close_abandoned(session: aiohttp.ClientSession, loop: asyncio.AbstractEventLoop, process: int) -> None:
+    """Close the connections of a client that nobody has closed and nobody has any more."""
+    if process == os.getpid() and loop.is_running() and not session.closed:
+        asyncio.run_coroutine_threadsafe(session.close(), loop)
+
+
 class BoundedClient:
     """Asks one server, over connections that are kept; used on the event loop of `submit` only.
 
@@ -92,6 +99,8 @@ class BoundedClient:
                 headers=self._headers,
                 timeout=aiohttp.ClientTimeout(None, sock_connect=self._timeout, sock_read=self._timeout),
             )
+            left = weakref.finalize(self, _close_abandoned, self._session, asyncio.get_running_loop(), os.getpid())
+            left.atexit = False
         asked = self._session.request(method, self._url + path, data=body, proxy=self._proxy)
         async with asyncio.timeout(self._attempt), asked as found:
             pieces, size = [], 0

@@ -19,6 +19,7 @@ from toolorchestra.agents.builtin.model import ADAPTER_CONFIG, TokenPolicy
 from toolorchestra.agents.builtin.renderer import Renderer
 from toolorchestra.algos import memory
 from toolorchestra.algos.autocast import autocast
+from toolorchestra.algos.options import processes
 from toolorchestra.algos.rollout.sampling import AnySampler, ModelSampler
 from toolorchestra.algos.rollout.vllm_colocate import ColocatedSampler
 from toolorchestra.algos.rollout.vllm_sampler import VLLMSampler
@@ -27,7 +28,7 @@ from toolorchestra.toolscale.errors import OptionError, SamplerError, install_li
 from toolorchestra.toolscale.writing import whole_folder
 
 if TYPE_CHECKING:
-    from toolorchestra.algos.options import TrainOptions, processes
+    from toolorchestra.algos.options import TrainOptions
 
 
 class Generation:

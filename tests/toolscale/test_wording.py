@@ -186,7 +186,7 @@ def test_names_of_a_list_of_entries_are_a_list() -> None:
     entries = [NamedEntry(key, {"name": key}, (), ()) for key in ("Ada", "Bo")]
     scope = WordScope({"ids": ["Ada", "Bo"]}, intent, {"guests": entries})
     assert Counter(row["name"] for row in scope["guests"]) == {"Ada": 1, "Bo": 1}
-    assert scope.said.names == {"guests"}
+    assert scope.stated.names == {"guests"}
 
 
 def test_what_a_reference_call_tells_may_be_said_without_looking_it_up(edited: Callable[..., Any]) -> None:

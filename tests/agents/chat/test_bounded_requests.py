@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import gzip
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
+import aiohttp
 import pytest
 
 from toolorchestra.agents.chat import bounded_requests
@@ -160,3 +163,22 @@ def test_whatever_a_server_sends_is_its_own_fault(serve: Serve, answer: bytes) -
 def test_a_deadline_must_be_positive() -> None:
     with pytest.raises(OptionError, match="deadline > 0"):
         OpenAIChat("http://127.0.0.1:1/v1", "m", deadline=0)
+
+
+def test_connections_of_a_chat_that_nobody_has_any_more_are_closed(recwarn: pytest.WarningsRecorder) -> None:
+    async def client() -> bounded_requests.BoundedClient:
+        made = bounded_requests.BoundedClient("http://127.0.0.1:9/v1", {}, 1.0, 1.0)
+        with pytest.raises(aiohttp.ClientError):
+            await made.post(b"{}")
+        return made
+
+    abandoned: list[Any] = [bounded_requests.submit(client()).result()]
+    session = abandoned[0]._session
+    assert not session.closed
+    abandoned.clear()
+    gc.collect()
+    until = time.monotonic() + 10
+    while not session.closed and time.monotonic() < until:
+        time.sleep(0.01)
+    assert session.closed
+    assert not [one for one in recwarn if issubclass(one.category, ResourceWarning)]
