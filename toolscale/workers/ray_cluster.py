@@ -10,9 +10,9 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Sequence
+from importlib.metadata import version as installed_version
 from typing import Any
 
-from toolorchestra import __version__
 from toolorchestra.toolscale.errors import OptionError, install_line
 from toolorchestra.toolscale.workers import central
 from toolorchestra.toolscale.workers.pool import Event, WorkerPool
@@ -69,7 +69,7 @@ class RayExecutor(WorkerPool[_Actor]):
             raise
 
     def _start(self) -> _Actor:
-        return _Actor(self._worker.remote(__version__, self._central))
+        return _Actor(self._worker.remote(installed_version("toolorchestra"), self._central))
 
     def _give(self, worker: _Actor, payload: bytes) -> None:
         worker.owed.append(worker.handle.perform.remote(payload))
@@ -119,7 +119,7 @@ class RayWorker:
     def __init__(self, version: str, place: Any) -> None:
         import ray
 
-        self._wrong = version if version != __version__ else None
+        self._wrong = version if version != installed_version("toolorchestra") else None
         central.connect(lambda payload: ray.get(place.perform.remote(payload)))
 
     def start(self) -> bytes:
@@ -127,7 +127,8 @@ class RayWorker:
         if self._wrong:
             node = os.uname().nodename
             raise OptionError(
-                f"Expected toolorchestra {self._wrong} on every node of the cluster, {node} has {__version__}. Install "
+                f"Expected toolorchestra {self._wrong} on every node of the cluster, {node} has "
+                f"{installed_version('toolorchestra')}. Install "
                 "the same version on all nodes."
             )
         return b""
