@@ -30,6 +30,10 @@ from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.tool import ToolResult
 from toolorchestra.toolscale.workers.ray_cluster import import_ray
 
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # As for a command that a script starts in the background. What the tests start would ignore Ctrl-C, too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 settings.register_profile("toolorchestra", deadline=None, derandomize=True)  # no clock, no random draws
 settings.load_profile("toolorchestra")
 

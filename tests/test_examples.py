@@ -31,7 +31,9 @@ def test_the_example_runs(name: str, monkeypatch: pytest.MonkeyPatch, capsys: py
     assert expected in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", NOTEBOOKS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.long) if name != "play" else name for name in NOTEBOOKS]
+)
 def test_the_notebook_runs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     nbformat = pytest.importorskip("nbformat", reason="needs pip install -e '.[docs]'")
     nbclient = pytest.importorskip("nbclient", reason="needs pip install -e '.[docs]'")

@@ -27,6 +27,7 @@ def attack() -> ModuleType:
     return module
 
 
+@pytest.mark.long
 def test_time_is_linear_in_the_length_of_hostile_texts(attack: ModuleType) -> None:
     (part,) = attack.campaign(sizes=[(4_096, 16_384)], every=15, start=3)
     assert part.tried > 300
@@ -64,6 +65,7 @@ def test_many_short_sentences_and_names_said_again_cost_preferences_little(attac
     assert fault is None
 
 
+@pytest.mark.long
 def test_a_quadratic_parser_is_found(attack: ModuleType) -> None:
     import re
 

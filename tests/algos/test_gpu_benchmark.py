@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_one_command_measures_speed_grpo_beside_trl_the_longest_context_and_waiting(tmp_path: Path) -> None:
     file = tmp_path / "gpu.json"
     command = [sys.executable, "benchmarks/gpu.py", "--toy", "--output", str(file)]

@@ -85,7 +85,7 @@ def equal(a: TokenPolicy, b: TokenPolicy) -> bool:
     return all(torch.equal(x.cpu(), y.cpu()) for x, y in pairs)
 
 
-@pytest.mark.parametrize("updates", [1, 2])
+@pytest.mark.parametrize("updates", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_resuming_gives_the_weights_of_an_unbroken_run(start: Path, tmp_path: Path, updates: int) -> None:
     config = small(tmp_path / "a", updates=updates, save_every=0)
     whole = run(start, config)
@@ -200,7 +200,13 @@ def test_gradient_checkpointing_changes_nothing_of_a_step(start: Path) -> None:
         torch.testing.assert_close(one, other, rtol=0, atol=1e-7)
 
 
-@pytest.mark.parametrize("options", [{}, {"aggregation": "dapo"}, {"beta": 0.1, "updates": 2}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        *(pytest.param(one, marks=pytest.mark.long) for one in ({"aggregation": "dapo"}, {"beta": 0.1, "updates": 2})),
+    ],
+)
 def test_any_number_of_rows_at_once_gives_the_same_step(start: Path, tmp_path: Path, options: dict[str, Any]) -> None:
     found: dict[int | None, dict[str, float]] = {}
     weights: dict[int | None, TokenPolicy] = {}

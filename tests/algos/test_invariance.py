@@ -282,7 +282,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", EVERYWHERE)
 @pytest.mark.parametrize("processes", ["two", "divided"])
 def test_one_process_and_two_are_the_same_run(runs: Path, name: str, processes: str) -> None:
@@ -291,7 +291,7 @@ def test_one_process_and_two_are_the_same_run(runs: Path, name: str, processes: 
     assert difference(one, two) <= (ADAMW if name in BY_ADAMW else WEIGHTS[processes])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("processes", ["one", "two", "divided"])
 @pytest.mark.parametrize("name", ["grpo-adamw grpo-resumed", "tmatr tmatr-resumed"])
 def test_a_resumed_run_is_the_unbroken_one(runs: Path, name: str, processes: str) -> None:
@@ -299,7 +299,7 @@ def test_a_resumed_run_is_the_unbroken_one(runs: Path, name: str, processes: str
     assert change(unbroken, resumed) == 0.0
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", PARTS)
 def test_a_batch_in_parts_is_the_whole_batch(runs: Path, name: str) -> None:
     whole, parts = runs / "one" / PARTS[name], runs / "one" / name
@@ -312,7 +312,7 @@ def test_a_batch_in_parts_is_the_whole_batch(runs: Path, name: str) -> None:
     assert difference(whole, parts) <= (ADAMW if name == "sft-rows" else WEIGHTS["one"])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_tokens_of_a_vllm_server_train_as_those_of_the_model_itself(runs: Path) -> None:
     own, replayed = runs / "one" / "grpo", runs / "one" / "grpo-replayed"
     require_equal(*(metrics(run, "train", leave=SAMPLER) for run in (own, replayed)), LOSS["one"])
@@ -321,7 +321,7 @@ def test_tokens_of_a_vllm_server_train_as_those_of_the_model_itself(runs: Path) 
     assert ratios == pytest.approx([1.0] * 2, abs=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # Ray leaves pipes of its servers open
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_rollouts_on_ray_train_as_those_of_this_machine(

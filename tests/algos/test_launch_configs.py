@@ -78,6 +78,7 @@ def submit(folder: Path, *options: str, **more: str) -> tuple[subprocess.Complet
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_slurm_script_trains_on_two_nodes(tmp_path: Path) -> None:
     if not (BIN / "torchrun").exists():
         pytest.skip("torchrun is not beside this Python: pip install 'toolorchestra[train]'")

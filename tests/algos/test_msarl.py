@@ -514,6 +514,7 @@ SMALL = {
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_run_that_is_killed_goes_on_exactly(env: MSARLEnv, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     start = tmp_path / "begin"
     config = TrainMSARL(output=tmp_path / "sft", sft_steps=40, threads=1)

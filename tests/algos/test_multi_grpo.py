@@ -332,6 +332,7 @@ def test_a_step_is_the_same_whenever_it_is_made(
 # --------------------------------------------------------------------------------------------------- whole runs
 
 
+@pytest.mark.long
 def test_a_team_learns_an_environment_of_ones_own(tmp_path: Path) -> None:
     """From a warm start that errs as its teacher does, both agents learn to decide."""
     config = TrainMultiGRPO(
@@ -369,7 +370,7 @@ multi_grpo.train(multi_grpo.TrainMultiGRPO(start=Path(sys.argv[2]), output=Path(
 """
 
 
-@pytest.mark.parametrize("lora_rank", [0, 4])
+@pytest.mark.parametrize("lora_rank", [0, pytest.param(4, marks=pytest.mark.long)])
 def test_a_run_that_is_killed_goes_on_exactly(
     untaught: Path, tmp_path: Path, lora_rank: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

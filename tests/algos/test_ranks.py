@@ -112,8 +112,14 @@ def launch(folder: Path, *arguments: str, **environment: str) -> subprocess.Comp
     ("arguments", "environment", "message"),
     [
         ((), {}, "error: the disk of the second is empty"),
-        (("--seed", "1"), {}, "error: The connection of process 0 to another of the 2 processes broke"),
-        ((), {"ACCELERATE_USE_FSDP": "true"}, "error: The configuration is for FSDP of version 1"),
+        pytest.param(
+            *(("--seed", "1"), {}, "error: The connection of process 0 to another of the 2 processes broke"),
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            *((), {"ACCELERATE_USE_FSDP": "true"}, "error: The configuration is for FSDP of version 1"),
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_an_error_of_one_process_ends_all_with_one_message(

@@ -21,10 +21,14 @@ KEPT = {
     "learning_rate", "beta", "epsilon", "epsilon_high", "ratio", "aggregation", "temperature", "scale", "max_ids",
     "gradient_checkpointing", "schedule", "sft_weight", "reasoner_advantage", "max_calls", "open_at", "min_std",
 }  # fmt: skip
+AT_ONCE = ("paramanager-4b-rl", "tmatr-4b")
+"""Trained in every run of the tests, one agent and two; the others are `long`."""
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", recipe_names())
+@pytest.mark.parametrize(
+    "name", [name if name in AT_ONCE else pytest.param(name, marks=pytest.mark.long) for name in recipe_names()]
+)
 def test_a_recipe_trains_at_toy_size_with_its_own_settings(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

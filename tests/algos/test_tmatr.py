@@ -455,6 +455,7 @@ SMALL: dict[str, Any] = {
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_run_that_is_killed_goes_on_exactly(
     policy: TokenPolicy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -66,7 +66,9 @@ def test_the_page_shows_the_files_that_are_written(kind: Kind) -> None:
     assert f"\ntoolorchestra init {kind} {NAMES[kind]}\n" in page
 
 
-@pytest.mark.parametrize("kind", NAMES)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=pytest.mark.long) if kind == "learner" else kind for kind in NAMES]
+)
 @pytest.mark.slow
 def test_what_is_written_passes_its_own_test(kind: str, extensions: Path) -> None:
     out = command("pytest", "-q", "-p", "no:cacheprovider", "-W", "error", NAMES[kind], folder=extensions)
@@ -82,6 +84,7 @@ def test_what_is_written_is_formatted_and_passes_every_rule_of_the_linter(extens
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_what_is_written_passes_the_type_checker(extensions: Path, tmp_path: Path) -> None:
     (tmp_path / "toolorchestra").symlink_to(ROOT)  # checkers cannot follow an editable install
     files = [str(file) for file in sorted(extensions.glob("*/*.py"))]

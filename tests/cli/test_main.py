@@ -123,15 +123,18 @@ def test_shells_complete_commands_and_options(run: Run, shell: str):
 
 
 @pytest.mark.parametrize("words", [(), *COMMANDS], ids=" ".join)
+@pytest.mark.long
 def test_help_takes_little_longer_than_the_libraries_that_it_needs(words: tuple[str, ...]):
     assert times_longer(*words, "--help", at_most=MAX_HELP) < MAX_HELP
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
+@pytest.mark.long
 def test_the_help_of_learners_does_so_as_well(learner: str):
     assert times_longer("train", learner, "--help", at_most=MAX_HELP) < MAX_HELP
 
 
+@pytest.mark.long
 def test_the_list_of_environments_takes_little_longer():
     assert times_longer("envs", at_most=MAX_LIST) < MAX_LIST
 

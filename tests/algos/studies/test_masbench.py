@@ -99,6 +99,7 @@ def test_observation_2_with_a_strong_model_the_gains_diminish(study: MASBenchStu
     assert all(lost[axis] > 0 for axis in STRUCTURES[1:]), lost
 
 
+@pytest.mark.long
 def test_observation_2_holds_for_easier_steps_and_reverses_where_the_weak_model_is_lost() -> None:
     easier, *_, hardest = DIFFICULTIES
     found = {}

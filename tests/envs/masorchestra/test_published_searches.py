@@ -192,6 +192,7 @@ def share(env: MASOrchestraEnv, policy: MaAS, tasks: int = 80) -> tuple[float, f
     return sum(info["outcome"] == "solved" for info in infos) / tasks, sum(info["cost"] for info in infos) / tasks
 
 
+@pytest.mark.long
 def test_maas_learns_workflows_that_cost_less_and_solve_no_fewer(env: MASOrchestraEnv) -> None:
     random_one = MaAS.fit(env, episodes=0)
     random_one.sample = True
