@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Literal
 
 import msgspec
 
+Load = Literal["steps", "kept"]
+"""What makes each step of a problem harder: how many steps it has, or how many results must be kept in mind at once."""
 LOOKED_UP = "search"
 """Subject of steps that are facts to be looked up rather than thought out."""
 
@@ -45,6 +48,7 @@ class Problem(msgspec.Struct, frozen=True):
         steps: The steps, each after those that it needs.
         targets: Positions of the steps whose answers are asked for; the last by default.
         reading: Tokens that must be read.
+        load: What makes each step harder, the more of it there is.
     """
 
     key: str
@@ -52,6 +56,12 @@ class Problem(msgspec.Struct, frozen=True):
     steps: tuple[Step, ...]
     targets: tuple[int, ...] = (-1,)
     reading: int = 0
+    load: Load = "steps"
+
+    @property
+    def weight(self) -> int:
+        """The amount of load: the number of steps, or that of the results that are kept at once."""
+        return len(self.steps) if self.load == "steps" else kept(self)
 
     @classmethod
     def chain(
@@ -61,6 +71,46 @@ class Problem(msgspec.Struct, frozen=True):
         before = [Step("right", ("wrong",), (i - 1,) if i else (), difficulty) for i in range(length - 1)]
         last = Step(answer, wrong, (length - 2,) if length > 1 else (), difficulty)
         return cls(key, subject, (*before, last))
+
+
+@functools.lru_cache(maxsize=1_024)
+def kept(problem: Problem) -> int:
+    """Return how many results are kept at once at most, if each step is taken just before its result is needed.
+
+    In a chain, each result is forgotten once the next one is there, however long the chain is. Results that meet in one
+    step, or are targets of the problem, are kept until then.
+
+    >>> kept(Problem.chain("long", "math", 12, "7"))
+    1
+    >>> leaves = tuple(Step(str(number)) for number in range(8))
+    >>> kept(Problem("sum", "math", (*leaves, Step("28", needs=tuple(range(8))))))
+    8
+    >>> kept(Problem("all", "math", leaves, targets=tuple(range(8))))
+    8
+    """
+    steps, count = problem.steps, len(problem.steps)
+    targets = [target % count for target in problem.targets]
+    order: list[int] = []
+    waiting = [(target, False) for target in reversed(targets)]
+    taken = set[int]()
+    while waiting:
+        at, ready = waiting.pop()
+        if at in taken:
+            continue
+        if ready or not steps[at].needs:
+            taken.add(at)
+            order.append(at)
+        else:
+            waiting.append((at, True))
+            waiting += [(need, False) for need in reversed(steps[at].needs)]
+    last = {need: place for place, at in enumerate(order) for need in steps[at].needs}
+    last |= dict.fromkeys(targets, count)
+    keeping = set[int]()
+    max_kept = 1
+    for place, at in enumerate(order):
+        keeping = {one for one in keeping if last[one] > place} | {at}
+        max_kept = max(max_kept, len(keeping))
+    return max_kept
 
 
 def facts(problem: Problem) -> list[int]:

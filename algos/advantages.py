@@ -116,6 +116,7 @@ def rollout_filters(
     well_formed: Tensor | None = None,
     answered: Tensor | None = None,
     *,
+    calls_valid: Tensor | None = None,
     threshold: float = HOMOGENEITY,
 ) -> Tensor:
     """Return which rollouts the paper's three filters leave for the backward pass, as booleans of shape ``(..., G)``.
@@ -127,10 +128,12 @@ def rollout_filters(
         rewards: Shape ``(..., G)``, NaN for rollouts without a reward.
         well_formed: Whether all calls of a rollout are in format, ``(..., G)``; None turns that filter off.
         answered: Whether a rollout ends in an answer, ``(..., G)``; None turns that filter off.
+        calls_valid: Whether all of its calls named a tool and fitted its parameters too, ``(..., G)``; None, as in the
+            paper, turns that filter off.
         threshold: Of `homogeneity_filter`; 0 drops only groups in which all agree.
     """
     kept = homogeneity_filter(rewards, threshold=threshold) & ~rewards.isnan()
-    for mask in (well_formed, answered):
+    for mask in (well_formed, answered, calls_valid):
         if mask is not None:
             kept = kept & mask
     return kept

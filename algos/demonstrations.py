@@ -20,7 +20,7 @@ from toolorchestra.agents.policies.exploration import ExplorerPolicy, QueryingOr
 from toolorchestra.agents.policies.reference import NoisyOraclePolicy, OraclePolicy
 from toolorchestra.algos.options_one_agent import DemonstrationOptions, TeacherName
 from toolorchestra.algos.rollout.starts import Start, starts
-from toolorchestra.envs.episode import read_episodes
+from toolorchestra.envs.episode import Episode, read_episodes
 from toolorchestra.envs.masorchestra.teacher import DesignTeacher
 from toolorchestra.envs.parsing import parse
 from toolorchestra.toolscale.errors import OptionError
@@ -32,13 +32,15 @@ _RESPONSES = re.compile(r"<tool_response>\n(.*?)\n</tool_response>", re.DOTALL)
 class Demonstration:
     """An episode to learn from; the last message of the conversation is the assistant's.
 
-    `tools` are the OpenAI function schemas of those that the policy had.
+    `tools` are the OpenAI function schemas of those that the policy had. The first `context` messages are only read:
+    the policy's own among them were written in another conversation (`Play.rewrite`).
     """
 
     messages: tuple[Message, ...]
     tools: tuple[Mapping[str, Any], ...]
     difficulty: int = 0
     solved: bool = True
+    context: int = 0
 
 
 def play_policy(env: gym.Env[Any, Any], policy: Policy, plays: Iterable[Start]) -> Iterator[Demonstration]:
@@ -72,28 +74,43 @@ def recorded(file: Path, env: gym.Env[Any, Any]) -> Iterator[Demonstration]:
     if it lacks a tool that an episode was played with.
     """
     for episode in read_episodes(file):
-        if episode.answer is None:
-            continue
-        _, info = env.reset(seed=episode.seed, options={"task_id": episode.task_id})
-        tools = {tool["function"]["name"]: tool for tool in info["tools"]}
-        if missing := [name for name in episode.tools if name not in tools]:
-            raise OptionError(
-                f"{file}: {episode.task_id} was played with the tool {missing[0]!r}, which the environment does not "
-                "have. Give the environment and the options with which the episodes were recorded."
-            )
-        opening = str(info["messages"][-1]["content"])  # with what the protocol adds to the instruction
-        added = opening.removeprefix(env.unwrapped.episode.instruction)  # type: ignore[attr-defined]  # ours has one
-        messages: list[Message] = [
-            {"role": "system", "content": episode.prompt},
-            {"role": "user", "content": episode.instruction + added},
-        ]
-        for turn in episode.turns:
-            shown = _RESPONSES.findall(turn.observation)
-            messages += [structured(turn.message), *({"role": "tool", "content": text} for text in shown)]
-            if beside := _RESPONSES.sub("", turn.observation).strip():
-                messages.append({"role": "user", "content": beside})
-        available = tuple(tools[name] for name in episode.tools)
-        yield Demonstration(until_last_action(messages), available, episode.difficulty, episode.outcome == "solved")
+        if episode.answer is not None:
+            opening, tools = recorded_opening(episode, env)
+            messages = until_last_action([*opening, *recorded_turns(episode)])
+            yield Demonstration(messages, tools, episode.difficulty, episode.outcome == "solved")
+
+
+def recorded_opening(episode: Episode, env: gym.Env[Any, Any]) -> tuple[list[Message], tuple[Mapping[str, Any], ...]]:
+    """Return the messages with which a recorded episode of one agent began, and the schemas of its tools.
+
+    Raises:
+        OptionError: The environment lacks a tool that the episode was played with.
+    """
+    _, info = env.reset(seed=episode.seed, options={"task_id": episode.task_id})
+    tools = {tool["function"]["name"]: tool for tool in info["tools"]}
+    if missing := [name for name in episode.tools if name not in tools]:
+        raise OptionError(
+            f"{episode.task_id} was played with the tool {missing[0]!r}, which the environment does not have. Give the "
+            "environment and the options with which the episodes were recorded."
+        )
+    first = str(info["messages"][-1]["content"])  # with what the protocol adds to the instruction
+    added = first.removeprefix(env.unwrapped.episode.instruction)  # type: ignore[attr-defined]  # ours has one
+    opening: list[Message] = [
+        {"role": "system", "content": episode.prompt},
+        {"role": "user", "content": episode.instruction + added},
+    ]
+    return opening, tuple(tools[name] for name in episode.tools)
+
+
+def recorded_turns(episode: Episode) -> list[Message]:
+    """Return the messages and observations of an episode of one agent; results are messages of the role ``tool``."""
+    messages: list[Message] = []
+    for turn in episode.turns:
+        shown = _RESPONSES.findall(turn.observation)
+        messages += [structured(turn.message), *({"role": "tool", "content": text} for text in shown)]
+        if beside := _RESPONSES.sub("", turn.observation).strip():
+            messages.append({"role": "user", "content": beside})
+    return messages
 
 
 def until_last_action(messages: Iterable[Message]) -> tuple[Message, ...]:
@@ -121,7 +138,8 @@ def structured(message: Message) -> Message:
 def encode(renderer: Renderer, demonstration: Demonstration) -> tuple[list[int], list[int]]:
     """Return a demonstration's ids and mask (1 on the policy's own), as the rollout engine would lay them out."""
     messages = list(demonstration.messages)
-    own = [n for n, message in enumerate(messages) if message["role"] == "assistant"]
+    first = demonstration.context
+    own = [n for n, message in enumerate(messages) if n >= first and message["role"] == "assistant"]
     ids = renderer.encode_prompt(messages[: own[0]], demonstration.tools)
     mask = [0] * len(ids)
     for at, following in zip(own, [*own[1:], len(messages)], strict=True):
@@ -147,7 +165,7 @@ def demonstrate(
             f"{config.env} has no reference trajectories for the oracles to play. Record episodes with `toolorchestra "
             "rollout` and give them by --episodes, or train a --model without warm start."
         )
-    plays = [start for level in starts(env, "train", config.difficulty).values() for start in level]
+    plays = [start for level in starts(env, "train", config.levels).values() for start in level]
     teacher = config.teacher or suitable_teacher(env.reset(options={"task_id": dict(plays[0].options)["task_id"]})[1])
     several = [replace(start, seed=number) for number in range(config.replays) for start in plays]
     match teacher:

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -19,7 +18,8 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 from toolorchestra.agents.builtin.design_renderer import WARNING
 from toolorchestra.algos.rollout.engine import Row
 from toolorchestra.envs.masorchestra.design import Design
-from toolorchestra.toolscale.writing import whole_file
+from toolorchestra.toolscale.svg_themes import GROUND, SERIES, TEXT, shades, svg_of
+from toolorchestra.toolscale.writing import write_whole
 
 MEASURES = {"agents": "number of agents", "length": "sequential length", "width": "parallel width"}
 """Measures of the size of a design: names of metrics, and titles."""
@@ -63,46 +63,53 @@ def draw(records: Sequence[Mapping[str, Any]], path: Path, title: str = "") -> N
     steps = [record for record in records if record["kind"] == "train" and "valid" in record]
     if not steps:
         return
-    figure = Figure(figsize=(11, 5.6), layout="constrained")
+    figure = Figure(figsize=(9, 7.2), layout="constrained")
     figure.suptitle(title, fontsize=13, fontweight="bold")
     panels = list(figure.subplots(2, 3).flat)
     for panel, (measure, name) in zip(panels, MEASURES.items(), strict=False):
-        shades = {str(size): f"{measure}_{size}" for size in range(1, _MAX_SIZE + 1)}
-        shades = {size: metric for size, metric in shades.items() if any(metric in step for step in steps)}
-        colours = matplotlib.colormaps["viridis"](np.linspace(0.15, 0.95, len(shades)))
-        _draw_shares(panel, steps, shades, list(colours))
+        sizes = {str(size): f"{measure}_{size}" for size in range(1, _MAX_SIZE + 1)}
+        sizes = {size: metric for size, metric in sizes.items() if any(metric in step for step in steps)}
+        _draw_shares(panel, steps, sizes, shades(len(sizes)))
         mean = panel.twinx()
-        mean.plot(*_curve(steps, measure), color="black", linewidth=1.8)
+        mean.plot(*_curve(steps, measure), color=GROUND, linewidth=3.5)
+        mean.plot(*_curve(steps, measure), color=TEXT, linewidth=1.5)
         mean.set_ylim(0, _MAX_SIZE)
         mean.set_ylabel("mean (line)", fontsize=8)
+        mean.tick_params(labelsize=8)
         panel.set_title(f"{name} (shares)", fontsize=10)
     shares, kinds, cost = panels[3:]
-    for metric, label in (("valid", "valid designs"), ("success", "success"), ("warned", "agents warned of notes")):
-        shares.plot(*_curve(steps, metric), label=label)
-    shares.set(title="of the designs", ylim=(-0.02, 1.02))
+    lines = (("valid", "valid designs"), ("success", "success"), ("warned", "agents warned of notes"))
+    for colour, (metric, label) in zip(SERIES, lines, strict=False):
+        shares.plot(*_curve(steps, metric), color=colour, label=label)
+    shares.set_title("designs and agents (shares)", fontsize=10)
+    shares.set_ylim(-0.02, 1.02)
     names = sorted({name for step in steps for name in step if name.startswith("kind_")})
-    _draw_shares(kinds, steps, {name.removeprefix("kind_"): name for name in names}, None)
+    _draw_shares(kinds, steps, {name.removeprefix("kind_"): name for name in names}, SERIES)
     kinds.set_title("kinds of agent (shares)", fontsize=10)
-    cost.plot(*_curve(steps, "cost"), color="#8172b3")
+    cost.plot(*_curve(steps, "cost"), color=SERIES[3])
     cost.set_title("cost of an episode (US$)", fontsize=10)
     cost.set_ylim(bottom=0)
     for panel in panels:
         panel.set_xlabel("step", fontsize=9)
+        panel.tick_params(labelsize=8)
         panel.xaxis.set_major_locator(MaxNLocator(integer=True))
         if panel is not cost:
             panel.yaxis.set_major_formatter(PercentFormatter(1.0))
             if panel.get_legend_handles_labels()[0]:
-                panel.legend(fontsize=7, loc="lower right")
-    with matplotlib.rc_context({"svg.hashsalt": "designs", "svg.fonttype": "none"}), whole_file(path) as stream:
-        figure.savefig(stream, format="svg", metadata={"Date": None})
+                columns = 1 if panel is shares else 2 if panel is kinds else 4
+                style: dict[str, Any] = {"fontsize": 8, "frameon": False, "handlelength": 1.2, "columnspacing": 1}
+                panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), ncols=columns, **style)
+    write_whole(path, svg_of(figure, "designs"))
 
 
 def _draw_shares(
-    panel: Axes, steps: Sequence[Mapping[str, Any]], metrics: Mapping[str, str], colours: Sequence[Any] | None
+    panel: Axes, steps: Sequence[Mapping[str, Any]], metrics: Mapping[str, str], colours: Sequence[str]
 ) -> None:
     rows = [_curve(steps, metric, 0.0)[1] for metric in metrics.values()]
     if rows:  # none, where no design was valid
-        panel.stackplot([step["step"] for step in steps], rows, labels=list(metrics), colors=colours)
+        panel.stackplot(
+            [step["step"] for step in steps], rows, labels=list(metrics), colors=colours, edgecolor=GROUND, lw=0.3
+        )
     panel.set_ylim(0, 1)
     panel.margins(x=0)
 

@@ -14,16 +14,19 @@ import gymnasium as gym
 import numpy as np
 
 from toolorchestra.agents.builtin.model import TokenPolicy
-from toolorchestra.agents.policies.base import Policy, play_episode
-from toolorchestra.algos import design_statistics, ranks
+from toolorchestra.agents.policies.base import Policy
+from toolorchestra.algos import call_statistics, design_statistics, ranks
 from toolorchestra.algos.batching import chunks
 from toolorchestra.algos.rollout.engine import INVALID_OUTCOMES, RolloutEngine, RolloutRequest, Row
 from toolorchestra.algos.rollout.generation import Generation
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot
-from toolorchestra.algos.rollout.sampling import AnySampler, ModelSampler
 from toolorchestra.algos.rollout.starts import Start
+from toolorchestra.algos.rollout.team_generation import TeamGeneration
+from toolorchestra.algos.sharding import gathered
 from toolorchestra.algos.stats import known_mean
-from toolorchestra.envs.unjudged import require_judged, unjudged_reason
+from toolorchestra.envs.episode import Episode
+from toolorchestra.envs.playing import Reset, play_all
+from toolorchestra.envs.unjudged import require_judged
 from toolorchestra.toolscale.answers import equal, final_answer
 from toolorchestra.toolscale.jsonl import write_jsonl
 
@@ -55,7 +58,8 @@ def evaluate(
     rng = random.Random(samples)
     repeated = [(n, start.another(rng)) for n, start in enumerate(plays) for _ in range(samples)]
     requests = [RolloutRequest(n, start, number) for number, (n, start) in enumerate(repeated)]
-    rows = ranks.merge(engine.play(sampler, ranks.share(requests), lambda done: progress(done * ranks.count())))
+    with gathered(policy.model):
+        rows = ranks.merge(engine.play(sampler, ranks.share(requests), lambda done: progress(done * ranks.count())))
     if record is not None and ranks.main():
         write_jsonl(record, [row.episode for row in rows if row.episode is not None])
     require_judged(row.unjudged for row in rows)
@@ -92,7 +96,7 @@ class PolicyScores:
         """Return the means of reward, cost and time, of the parts of the reward, and statistics of designs."""
         valid = [row for row in self.rows if row.valid]
         means = row_means(valid, "reward", "cost", "seconds")
-        return means | mean_parts(valid) | design_statistics.statistics(valid)
+        return means | mean_parts(valid) | design_statistics.statistics(valid) | call_statistics.statistics(valid)
 
     def means(self) -> dict[str, float]:
         """Return the means that are reported with the success."""
@@ -120,11 +124,18 @@ def rewards_of(rows: Sequence[Row]) -> list[float | None]:
     return [row.reward if row.valid else None for row in rows]
 
 
-def reference(env: gym.Env[Any, Any], policy: Policy, plays: Sequence[Start]) -> list[float | None]:
-    """Return the outcomes of a reference policy, one episode per start."""
+def reference(
+    make_env: Callable[[], gym.Env[Any, Any]],
+    make_policy: Callable[[], Policy],
+    plays: Sequence[Start],
+    *,
+    in_flight: int = 1,
+) -> list[float | None]:
+    """Return the outcomes of a reference policy, one episode per start, `in_flight` of them at a time."""
+    resets = [Reset(start.seed or 0, start.reset_options() or {}) for start in plays]
     outcomes: list[float | None] = []
-    for start in plays:
-        outcome = play_episode(env, policy, seed=start.seed, options=start.reset_options())["outcome"]
+    for one in play_all(make_env, make_policy, resets, in_flight=in_flight):
+        outcome = one.outcome if isinstance(one, Episode) else INVALID_OUTCOMES[0]
         outcomes.append(None if outcome in INVALID_OUTCOMES else float(outcome == "solved"))
     return outcomes
 
@@ -142,6 +153,8 @@ class Scores:
         reward: Mean reward of the sampled episodes.
         calls: Mean number of tool calls of a sampled episode.
         rewards: Mean reward of each agent in the sampled episodes.
+        greedy_by_task: Success of the greedy episode of each task; NaN if it was not judged.
+        calling: Share of the sampled episodes with a tool call; NaN where it was not counted.
     """
 
     by_task: list[float]
@@ -152,6 +165,8 @@ class Scores:
     reward: float
     calls: float
     rewards: dict[str, float] = field(default_factory=dict)
+    greedy_by_task: list[float] = field(default_factory=list)
+    calling: float = math.nan
 
     @property
     def success(self) -> float:
@@ -160,7 +175,7 @@ class Scores:
 
     def means(self) -> dict[str, float]:
         """Return the means that are reported with the success."""
-        found = {name: getattr(self, name) for name in ("greedy", "pass_at", "maj_at", "reward", "calls")}
+        found = {name: getattr(self, name) for name in ("greedy", "pass_at", "maj_at", "reward", "calls", "calling")}
         if self.maj_at is None:
             del found["maj_at"]
         if len(set(self.rewards.values())) > 1:  # agents that are paid alike need no numbers of their own
@@ -176,39 +191,45 @@ def evaluate_agents(
     samples: int,
     temperature: float = 1.0,
     record: Path | None = None,
-    gib: float | None = None,
+    generation: TeamGeneration | None = None,
     progress: Progress = lambda done: None,
 ) -> Scores:
     """Play held-out tasks greedily and `samples` times each; `record` keeps the greedy episodes as JSONL.
 
-    See `ModelSampler` for `gib`, and `evaluate` for `progress`.
+    Without a `generation` the models themselves generate. See `evaluate` for `progress`.
 
     Raises:
         EvaluationError: More than 1 % of the episodes were not judged.
     """
-    rng, everywhere = random.Random(samples), ranks.count()
+    rng, everywhere, generation = random.Random(samples), ranks.count(), generation or TeamGeneration()
     played = [engine.start(start) for start in ranks.share(starts)]
-    engine.play(make_samplers(policies, 0.0, rng, gib), played, progress=lambda done: progress(done * everywhere))
+    models = [policy.model for policy in policies.values()]
+    samplers = generation.samplers(policies, 0.0, rng)
+    with gathered(*models):
+        engine.play(samplers, played, progress=lambda done: progress(done * everywhere))
     greedy = ranks.merge(played)
     if record is not None and ranks.main():
         write_jsonl(record, [slot.play.episode for slot in greedy])
     repeated = [start.another(rng) for start in starts for _ in range(samples)]
-    samplers = make_samplers(policies, temperature, rng, gib)
+    samplers = generation.samplers(policies, temperature, rng)
     played = [engine.start(start) for start in ranks.share(repeated)]
-    engine.play(samplers, played, progress=lambda done: progress(len(greedy) + done * everywhere))
+    with gathered(*models):
+        engine.play(samplers, played, progress=lambda done: progress(len(greedy) + done * everywhere))
     slots = ranks.merge(played)
     for several in (greedy, slots):
-        require_judged(None if slot.broken else unjudged_reason(slot.play.episode) for slot in several)
+        require_judged(slot.unjudged for slot in several)
     judged = [[slot for slot in task if not math.isnan(slot.success)] for task in chunks(slots, samples)]
     return Scores(
         by_task=[known_mean([slot.success for slot in task]) for task in judged],
         outcomes=[None if math.isnan(slot.success) else slot.success for slot in slots],
         greedy=known_mean([slot.success for slot in greedy]),
+        greedy_by_task=[slot.success for slot in greedy],
         pass_at=known_mean([any(slot.success for slot in task) for task in judged if task]),
         maj_at=known_mean([_majority(task) for task in judged if task]) if any(map(_answered, slots)) else None,
         reward=known_mean([slot.reward for slot in slots]),
         calls=float(np.mean([slot.calls for slot in slots])),
         rewards={agent: known_mean([slot.agent_reward(agent) for slot in slots]) for agent in engine.policies},
+        calling=float(np.mean([slot.calls > 0 for slot in slots])),
     )
 
 
@@ -228,13 +249,3 @@ def _majority(slots: Sequence[Slot]) -> float:
             else:
                 cluster.append(slot)
     return max((members for _, members in clusters), key=len)[0].success if clusters else 0.0
-
-
-def make_samplers(
-    policies: Mapping[str, TokenPolicy], temperature: float, rng: random.Random, gib: float | None = None
-) -> dict[str, AnySampler]:
-    """Return a sampler for each policy; see `ModelSampler` for `gib`."""
-    return {
-        name: ModelSampler(policy.model, policy.renderer, temperature=temperature, seed=rng.getrandbits(48), gib=gib)
-        for name, policy in policies.items()
-    }

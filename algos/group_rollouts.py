@@ -10,23 +10,26 @@ import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from toolorchestra.algos import design_statistics, ranks
+from toolorchestra.algos import call_statistics, design_statistics, ranks
 from toolorchestra.algos.advantages import group_advantages, rollout_filters
 from toolorchestra.algos.autocast import autocast
 from toolorchestra.algos.batching import chunks
 from toolorchestra.algos.evaluation import mean_parts, row_means
+from toolorchestra.algos.kept_rollouts import KeptRollout, RolloutKeeper
 from toolorchestra.algos.logits import hidden_states, logits_in_chunks
 from toolorchestra.algos.options_one_agent import Filter, GroupOptions
 from toolorchestra.algos.rollout.engine import RolloutEngine, RolloutRequest, Row
 from toolorchestra.algos.rollout.generation import Generation
 from toolorchestra.algos.rollout.sampling import AnySampler
 from toolorchestra.algos.rollout.starts import Start
+from toolorchestra.algos.sharding import forward, gathered
 from toolorchestra.envs.rewards import preference_rewards
 from toolorchestra.envs.unjudged import unjudged_error
 from toolorchestra.toolscale.errors import OptionError
@@ -96,9 +99,16 @@ class RolloutGroup:
             rewards,
             torch.tensor([row.well_formed for row in rows]) if "format" in filters else None,
             torch.tensor([row.answered for row in rows]) if "invalid" in filters else None,
+            calls_valid=torch.tensor([row.calls_valid for row in rows]) if "calls" in filters else None,
             threshold=min_std if "homogeneity" in filters else 0.0,
         )
         return cls(level, rows, group_advantages(rewards, scale=scale).tolist(), kept.tolist())
+
+    @classmethod
+    def recorded(cls, level: int, rows: list[Row], curriculum: Curriculum, config: GroupOptions) -> RolloutGroup:
+        """Let the curriculum take note of a task's rollouts, and judge them."""
+        curriculum.record(level, float(np.mean([row.outcome == "solved" for row in rows])))
+        return cls.judge(level, rows, config.filters, config.min_std, scale=config.scale)
 
 
 def group_rewards(rows: Sequence[Row]) -> NDArray[np.float64]:
@@ -131,25 +141,20 @@ class GroupRollouts:
         self.engine, self.curriculum, self.config, self.start = engine, curriculum, config, start
         self.generation = generation or Generation(config.memory)
         self.metrics: dict[str, float] = {}
+        self._keeper = RolloutKeeper(config.output, config.keep_rollouts)
         self._unjudged: list[str | None] = []  # why each row of the batch was not judged
 
     def __call__(self, prompts: Sequence[Any], trainer: Any) -> dict[str, list[Any]]:
         """Return rows for `prompts` (which only say how many)."""
-        config = self.config
-        rng = random.Random(f"{config.seed}/{trainer.state.global_step}")
         model = trainer.accelerator.unwrap_model(trainer.model)
-        sampler = self.generation.sampler(
-            model, self.engine.renderer, temperature=config.temperature, seed=rng.getrandbits(48)
-        )
+        with gathered(model):
+            return self._rows(prompts, trainer.state.global_step, model)
+
+    def _rows(self, prompts: Sequence[Any], global_step: int, model: Any) -> dict[str, list[Any]]:
+        config = self.config
         wanted = ranks.count() * len(prompts) // config.group_size
         self._unjudged = []
-        useful: list[RolloutGroup] = []
-        spare: list[RolloutGroup] = []
-        for _ in range(config.resample + 1):
-            for group in self.play(sampler, wanted - len(useful), rng):
-                (useful if any(group.kept) else spare).append(group)
-            if len(useful) == wanted:
-                break
+        useful, spare = self.collect(wanted, global_step, model)
         chosen = (useful + spare)[:wanted]
         if len(chosen) < wanted:
             raise OptionError(
@@ -159,6 +164,9 @@ class GroupRollouts:
         if not useful and ranks.main():
             self._warn(spare)
         self._measure(useful, spare, model)
+        step = global_step // config.updates + 1
+        if ranks.main() and self._keeper.wants(step):
+            self._keeper.write(step, kept_rollouts(step, chosen[0]))
         rows = [item for g in chosen for item in zip(g.rows, g.kept, g.advantages, strict=True)]
         rows = rows[ranks.rank() * len(prompts) :][: len(prompts)]
         return {
@@ -168,6 +176,24 @@ class GroupRollouts:
             "env_mask": [row.mask if kept else [0] for row, kept, _ in rows],
             "advantage": [advantage for _, _, advantage in rows],
         }
+
+    def collect(self, wanted: int, step: int, model: Any) -> tuple[list[RolloutGroup], list[RolloutGroup]]:
+        """Return so many groups for an optimiser step that the filters leave something of, and the others played."""
+        rng = random.Random(f"{self.config.seed}/{step}")
+        sampler = self.generation.sampler(
+            model, self.engine.renderer, temperature=self.config.temperature, seed=rng.getrandbits(48)
+        )
+        useful: list[RolloutGroup] = []
+        spare: list[RolloutGroup] = []
+        for _ in range(self.config.resample + 1):
+            for group in self.play(sampler, wanted - len(useful), rng):
+                (useful if any(group.kept) else spare).append(group)
+            if len(useful) == wanted:
+                break
+        return useful, spare
+
+    def close(self) -> None:
+        """Stop what is still played."""
 
     def play(self, sampler: AnySampler, count: int, rng: random.Random) -> Iterator[RolloutGroup]:
         """Play and judge `count` tasks of the curriculum; a group with an infrastructure error is left out."""
@@ -188,8 +214,7 @@ class GroupRollouts:
         for (level, _), (group, unjudged) in zip(tasks, groups, strict=True):
             self._unjudged += unjudged
             if all(row.valid for row in group):
-                self.curriculum.record(level, float(np.mean([row.outcome == "solved" for row in group])))
-                yield RolloutGroup.judge(level, list(group), config.filters, config.min_std, scale=config.scale)
+                yield RolloutGroup.recorded(level, list(group), self.curriculum, config)
 
     def _warn(self, groups: Sequence[RolloutGroup]) -> None:
         """Say why no group is left to learn from."""
@@ -210,18 +235,26 @@ class GroupRollouts:
         rows = [row for group in (*useful, *spare) for row in group.rows]
         self.metrics = {
             "success": float(np.mean([row.outcome == "solved" for row in rows])),
-            **row_means(rows, "reward", "cost", "seconds", "turns", "well_formed"),
+            **row_means(rows, "reward", "cost", "seconds", "turns", "well_formed", "calls_valid"),
             "groups_kept": len(useful),
             "groups_played": len(useful) + len(spare),
             "unjudged": sum(reason is not None for reason in self._unjudged) / max(1, len(self._unjudged)),
             "levels_open": self.curriculum.open,
             "tokens_per_second": sum(ranks.gather(self.engine.speed())),
         }
-        self.metrics |= mean_parts(rows) | design_statistics.statistics(rows) | self.generation.metrics()
+        self.metrics |= mean_parts(rows) | design_statistics.statistics(rows) | call_statistics.statistics(rows)
+        self.metrics |= self.generation.metrics()
         answered = [row for row in rows if row.answered]  # of bounded length, unlike one that was broken off
         if self.start is not None and answered:
             spread = answered[:: math.ceil(len(answered) / 32)]
             self.metrics["kl"] = divergence(model, self.start, spread, self.engine.renderer.pad_id)
+
+
+def kept_rollouts(step: int, group: RolloutGroup) -> Iterator[KeptRollout]:
+    """Yield the rollouts of a group as a run keeps them."""
+    for row, advantage, kept in zip(group.rows, group.advantages, group.kept, strict=True):
+        tokens = row.prompt_ids, row.completion_ids, row.mask, row.logprobs
+        yield KeptRollout(step, row.agent, *tokens, advantage, kept, row.task_id, row.outcome, row.reward)
 
 
 @torch.no_grad()
@@ -234,7 +267,10 @@ def divergence(model: Any, start: Any, rows: Sequence[Row], pad_id: int) -> floa
         sequence, predicting = [row.prompt_ids + row.completion_ids], slice(len(row.prompt_ids) - 1, -1)
         own = torch.tensor(row.mask, dtype=torch.bool)
         with autocast(model):
-            ours, theirs = (hidden_states(one, sequence, pad_id)[0, predicting][own] for one in (model, start))
+            ours, theirs = (
+                forward(one, partial(hidden_states, one, sequence, pad_id))[0, predicting][own]
+                for one in (model, start)
+            )
             for p, q in zip(logits_in_chunks(model, ours), logits_in_chunks(start, theirs), strict=True):
                 q, p = q.log_softmax(-1), p.log_softmax(-1)  # (n, V)
                 total += float((p.exp() * (p - q)).sum())

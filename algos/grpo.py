@@ -9,6 +9,7 @@ paper's three filters, the preference reward, and a curriculum over difficulty (
 Departures from the paper, each an option:
 
 - A group that the homogeneity filter drops is replaced by playing another task (``--resample 0``).
+- The importance ratio is per token; the paper's is of whole sequences (``--ratio product``).
 - The clip is asymmetric, (0.2, 0.28); the paper's is symmetric (``--epsilon-high 0.2``).
 - Tasks are drawn by difficulty, easy ones first; the paper draws them uniformly (``--open-at 0``).
 - Without ``--model`` a tiny built-in model is made and warm-started, with settings of its size.
@@ -33,7 +34,8 @@ from toolorchestra.agents.builtin.adapters import AdapterReference
 from toolorchestra.agents.builtin.model import ADAPTER_CONFIG, TokenPolicy
 from toolorchestra.agents.builtin.renderer import Renderer
 from toolorchestra.agents.policies.reference import OraclePolicy, RandomPolicy
-from toolorchestra.algos import design_statistics, ranks, sft
+from toolorchestra.algos import call_statistics, design_statistics, ranks, sft
+from toolorchestra.algos.activity import Watch, unwatched
 from toolorchestra.algos.evaluation import PolicyScores, evaluate, outcomes_of, reference, rewards_of
 from toolorchestra.algos.group_rollouts import Curriculum, GroupRollouts, advantages_as_rewards
 from toolorchestra.algos.model_card import card
@@ -42,6 +44,7 @@ from toolorchestra.algos.precision import load_policy, save_policy, start_policy
 from toolorchestra.algos.rollout.engine import RolloutEngine, Row
 from toolorchestra.algos.rollout.generation import make_generation
 from toolorchestra.algos.rollout.starts import make_env, starts
+from toolorchestra.algos.rollout_worker import AsyncGroupRollouts
 from toolorchestra.algos.stats import Interval, known_mean, paired_bootstrap
 from toolorchestra.algos.trainer import Report, Trainer, checkpoint_to_resume, run_script
 from toolorchestra.toolscale.errors import OptionError
@@ -64,7 +67,7 @@ def warm_up(config: TrainGRPO, report: Report = lambda step, metrics: None) -> T
         source=config.source,
         source_options=config.source_options,
         output=config.output / "sft",
-        difficulty=config.difficulty,
+        difficulty=config.levels,
         teacher=config.teacher,
         error=config.sft_error,
         ask=config.sft_ask,
@@ -99,7 +102,7 @@ def make_engine(config: TrainGRPO, renderer: Renderer) -> RolloutEngine:
         renderer,
         in_flight=config.in_flight,
         max_turns=config.max_turns or (12 if config.small else 50),
-        max_turn_ids=config.max_turn_ids or (64 if config.small else 1024),
+        max_turn_ids=config.turn_ids,
         max_ids=config.longest,
     )
 
@@ -110,16 +113,18 @@ def fit(
     config: TrainGRPO,
     report: Report = lambda step, metrics: None,
     judge: Callable[[int], None] = lambda step: None,
+    watch: Watch = unwatched,
 ) -> None:
     """Train a policy's model in place with TRL's GRPO on the engine's rollouts, rows of like length together.
 
-    After each batch of rollouts, `judge` is called with the number of them.
+    After each batch of rollouts, `judge` is called with the number of them. `watch` shows how far an update is.
     """
     os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"  # rollout_func is announced as experimental; TRL's version is pinned
-    from datasets import Dataset
-    from trl import GRPOConfig
+    with watch("Loading TRL", 0):
+        from datasets import Dataset
+        from trl import GRPOConfig
 
-    from toolorchestra.algos.trl_trainers import Bookkeeper, BundlingGRPOTrainer, run_trainer, settings, trained
+        from toolorchestra.algos.trl_trainers import Bookkeeper, BundlingGRPOTrainer, run_trainer, settings, trained
 
     generation, folder = rollouts.generation, config.output / "checkpoints"
     checkpoint = checkpoint_to_resume(config)
@@ -148,7 +153,7 @@ def fit(
         beta=config.beta,
         epsilon=config.epsilon,
         epsilon_high=config.epsilon_high,
-        importance_sampling_level=config.ratio,
+        importance_sampling_level="token" if config.ratio == "token" else "sequence",
         vllm_importance_sampling_correction=config.importance_limit > 0,
         vllm_importance_sampling_mode="token_truncate",
         vllm_importance_sampling_clip_max=config.importance_limit or None,
@@ -168,17 +173,24 @@ def fit(
         processing_class=policy.tokenizer,
         rollout_func=rollouts,
         callbacks=[bookkeeper],
+        product_ratio=config.ratio == "product",
     )
     trainer.model_card = card(config, "grpo", "Checkpoints")
+    trainer.watch = watch
     trainer.gib, trainer.micro_batch = config.memory, config.micro_batch
     if isinstance(rollouts.start, AdapterReference) and rollouts.start.key is None and config.beta:
         # TRL's copy of an untrained adapter: it switches the adapter off instead
         policy.model.host.delete_adapter("ref")
+    if config.beta and config.tracks_kl and rollouts.start is None:
+        rollouts.start = trainer.ref_model  # TRL's copy of the starting model serves both
     bookkeeper.mismatch = trainer.mismatch
     generation.attach(trainer, policy)
     if config.importance_limit and not trainer.use_vllm:
         trainer.correct_importance()
-    run_trainer(trainer, policy.model, checkpoint)
+    try:
+        run_trainer(trainer, policy.model, checkpoint)
+    finally:
+        rollouts.close()
 
 
 class SingleAgentTrainer(Trainer[TrainGRPO, PolicyScores]):
@@ -195,28 +207,25 @@ class SingleAgentTrainer(Trainer[TrainGRPO, PolicyScores]):
 
     def warm_up(self, folder: Path | None, report: Report) -> None:
         """Make or load the policy, teach it, and write it to a folder."""
-        policy = warm_up(self.config, report)
-        if folder:
-            save_policy(policy, folder)
+        save_policy(warm_up(self.config, report), folder)
 
     def load(self, folder: Path) -> None:
         """Load the policy, and prepare its environments and tasks; TRL's trainer loads the checkpoint."""
         config = self.config
         self.policy = load_policy(config, folder)
         model = self.policy.model
-        if not config.quantize:
+        if not config.quantize and not config.shard:  # parts of a model are moved by themselves
             model.to(self.device)
         config.set_up(model)
-        tracked = (config.small or bool(config.lora_rank)) if config.track_kl is None else config.track_kl
         self.start_model: Any = None
-        if config.lora_rank and (tracked or config.beta):
+        if config.lora_rank and (config.tracks_kl or config.beta):
             self.start_model = model.reference()
-        elif tracked:
+        elif config.tracks_kl and not config.beta:
             self.start_model = TokenPolicy.load(folder).model
         self.engine = make_engine(config, self.policy.renderer)
         self.engine.token_budget = self.generation.token_budget(model)
         self.generation.check(self.engine.max_ids, self.policy.renderer.stop_ids[0])
-        levels = starts(self.env, config.eval_split, config.difficulty)
+        levels = starts(self.env, config.eval_split, config.levels)
         self.held_out = config.evaluated([start for level in levels.values() for start in level])
 
     def evaluate(self, step: int) -> PolicyScores:
@@ -224,21 +233,27 @@ class SingleAgentTrainer(Trainer[TrainGRPO, PolicyScores]):
         samples, tasks = self.config.eval_samples, len(self.held_out)
         names = {0: "episodes-start.jsonl", self.config.total: "episodes.jsonl"}
         record = self.config.output / names.get(step, f"episodes-{step}.jsonl")
-        count = self.log.counter("Held-out episodes", tasks * (samples + 1))
+        self.log.say(f"Held-out episodes: {tasks * (samples + 1)}")
         self.generation.sync(self.policy)
         play = partial(evaluate, self.engine, self.policy, self.held_out, generation=self.generation)
-        rows = play(samples=samples, progress=count)
-        best = play(samples=1, greedy=True, record=record, progress=lambda done: count(tasks * samples + done))
+        with self.log.watch("Held-out episodes", tasks * (samples + 1)) as count:
+            rows = play(samples=samples, progress=count)
+            best = play(samples=1, greedy=True, record=record, progress=lambda done: count(tasks * samples + done))
         known = known_mean([math.nan if outcome is None else outcome for outcome in outcomes_of(best)])
         return PolicyScores(rows, samples, known)
 
     def fit(self) -> None:
         """Train the policy by TRL's trainer."""
-        curriculum = Curriculum(starts(self.env, "train", self.config.difficulty), open_at=self.config.open_at)
-        rollouts = GroupRollouts(self.engine, curriculum, self.config, self.start_model, self.generation)
-        fit(self.policy, rollouts, self.config, self.reporter("grpo"), self.judge)
+        curriculum = Curriculum(starts(self.env, "train", self.config.levels), open_at=self.config.open_at)
+        engine, kind = self.engine, GroupRollouts
+        engine.watch = self.log.watch
+        if self.config.max_staleness:  # tasks are evaluated on meanwhile, by the engine that there is
+            engine, kind = make_engine(self.config, self.policy.renderer), AsyncGroupRollouts
+            engine.token_budget = self.engine.token_budget
+        rollouts = kind(engine, curriculum, self.config, self.start_model, self.generation)
+        fit(self.policy, rollouts, self.config, self.reporter("grpo"), self.judge, self.log.watch)
 
-    def save(self, folder: Path) -> None:
+    def save(self, folder: Path | None) -> None:
         """Write the policy."""
         save_policy(self.policy, folder)
 
@@ -263,6 +278,8 @@ class SingleAgentTrainer(Trainer[TrainGRPO, PolicyScores]):
         if "valid" in summary["means"]["GRPO"]:
             summary["valid_gain"] = self._gain(design_statistics.valid_of)._asdict()
             design_statistics.draw(self.log.records, config.output / "designs.svg", f"Designs for {config.env}")
+        shown = config.output / "calls.svg"
+        call_statistics.draw(self.log.records, summary["means"], shown, f"Calls for {config.env}")
         lines = {name: float(np.mean([o or 0.0 for o in outcomes])) for name, outcomes in references.items()}
         self.close(summary, self.results, first, over=first, references=lines)
 
@@ -283,8 +300,14 @@ class SingleAgentTrainer(Trainer[TrainGRPO, PolicyScores]):
             return {}
         samples = self.config.eval_samples
         repeated = [start for start in self.held_out for _ in range(samples)]
-        random = reference(self.env, RandomPolicy(self.config.seed), repeated)
-        oracle = [o for o in reference(self.env, OraclePolicy(), self.held_out) for _ in range(samples)]
+        config = self.config
+        play = partial(
+            reference,
+            lambda: make_env(config.env, config.environment_options),
+            in_flight=1 if getattr(self.env.unwrapped, "may_block", None) is False else config.in_flight,
+        )
+        random = play(lambda: RandomPolicy(config.seed), repeated)
+        oracle = [o for o in play(OraclePolicy, self.held_out) for _ in range(samples)]
         return {"random": random, "oracle": oracle}
 
 

@@ -110,6 +110,7 @@ def clipped_policy_loss(
     ref_logps: Tensor | None = None,
     beta: float = 0.0,
     weigh_kl: bool = True,
+    weights: Tensor | None = None,
 ) -> PolicyLoss:
     """Return the clipped surrogate loss, -min(ρA, clip(ρ, 1 - eps_low, 1 + eps_high)A) + beta · KL.
 
@@ -127,6 +128,7 @@ def clipped_policy_loss(
         beta: Weight of the KL to the reference.
         weigh_kl: Whether to multiply the KL by the importance ratio, which makes its gradient that of the reverse KL,
             unbiased, at token level (TRL's ``use_bias_correction_kl``, on by default there too).
+        weights: Factors of the surrogate loss of each token, shape ``(B, T)``: of truncated importance sampling.
     """
     if beta != 0.0 and ref_logps is None:
         raise OptionError(f"beta={beta} needs ref_logps. Pass them, or beta=0 for no KL.")
@@ -135,6 +137,8 @@ def clipped_policy_loss(
     ratio = log_ratio(logps, old_logps, mask, level).exp()  # (B, T) or (B, 1)
     bounded = ratio.clamp(1.0 - eps_low, 1.0 + eps_high)
     per_token = -torch.minimum(ratio * a, bounded * a).expand_as(logps)  # (B, T)
+    if weights is not None:
+        per_token = per_token * weights
     kl = torch.zeros_like(logps) if ref_logps is None else k3(logps, ref_logps)  # (B, T)
     if weigh_kl:
         kl = kl * ratio

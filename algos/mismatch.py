@@ -9,6 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from toolorchestra.algos import ranks
+
 
 class Mismatch:
     """Statistics of log-probabilities of the same ids, by what generated them and by what trains on them."""
@@ -30,17 +32,15 @@ class Mismatch:
             self._largest = max(self._largest, float(difference.abs().max()))
 
     def metrics(self) -> dict[str, float]:
-        """Return statistics since the last call, if there are any.
+        """Return statistics since the last call, of all processes together, if there are any.
 
         ``mismatch`` and ``mismatch_max`` are the mean and the maximum of ``|log π(trainer) - log π(sampler)|`` per
         token, ``importance_ratio`` is the mean of ``π(trainer) / π(sampler)``, not truncated.
         """
-        if not self._count:
-            return {}
-        found = {
-            "mismatch": self._gaps / self._count,
-            "mismatch_max": self._largest,
-            "importance_ratio": self._ratios / self._count,
-        }
+        counts, gaps, ratios, largest = zip(
+            *ranks.gather((self._count, self._gaps, self._ratios, self._largest)), strict=True
+        )
         self._clear()
-        return found
+        if not (count := sum(counts)):
+            return {}
+        return {"mismatch": sum(gaps) / count, "mismatch_max": max(largest), "importance_ratio": sum(ratios) / count}

@@ -20,7 +20,7 @@ _BUILT_IN = (
 def card(config: LearnerOptions, phase: str, stage: str) -> str:
     """Return the model card of what a run made; `phase` is the learner's name, `stage` says which state this is."""
     options = ", ".join(f"`{name}={value}`" for name, value in config.env_options.items())
-    levels = ", ".join(map(str, config.difficulty)) or "all"
+    levels = ", ".join(map(str, config.levels)) or "all"
     bases = config.given_models()
     if start := getattr(config, "start", None):
         origin = f"The run started from the policies in `{start}`."

@@ -14,7 +14,7 @@ Departures from the paper, each an option:
 
 - The paper's rule for the reasoner is always 0 (``--reasoner-advantage paper``); the default is the group advantage of
   the paths' means.
-- What the reasoner writes after an interpretation is not trained (``--train-finish`` does, with A_ij).
+- What the reasoner writes after an interpretation is trained too, with A_ij (``--no-train-finish`` does not).
 - A path without a call has nothing to interpret: the reward of its one answer stands for all M.
 - With several calls, it is known only afterwards which was the last: the path's own ending is then its first branch.
 - Several questions a step (``--questions 1``); the clip is asymmetric, (0.2, 0.28) (``--epsilon-high 0.2``).
@@ -40,10 +40,9 @@ from torch import Tensor
 from toolorchestra.algos import multi_agent_trainer, ranks
 from toolorchestra.algos.advantages import nested_advantages, signal
 from toolorchestra.algos.batching import chunks
-from toolorchestra.algos.evaluation import make_samplers
 from toolorchestra.algos.multi_agent_trainer import MultiAgentTrainer
 from toolorchestra.algos.options_several_agents import NestedRule, TrainMSARL
-from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot
+from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot, unjudged_share
 from toolorchestra.algos.rollout.sampling import AnySampler
 from toolorchestra.algos.rollout.starts import Start
 from toolorchestra.algos.rollout.trajectory import TrainRow
@@ -90,6 +89,8 @@ def play_nested(
     at_call: dict[int, Slot] = {}
 
     def at_last_call(slot: Slot) -> bool:
+        if not slot.turns:
+            at_call.pop(id(slot), None)  # of an attempt that an infrastructure error ended
         if slot.play.current_agent == REASONER:
             return False
         assert isinstance(slot.play, MSARLPlay)
@@ -127,30 +128,31 @@ class NestedBatch(NamedTuple):
 
 
 def judge(
-    nests: Sequence[Sequence[Branches]], *, interpretations: int, rule: NestedRule, train_finish: bool = False
+    nests: Sequence[Sequence[Branches]], *, interpretations: int, rule: NestedRule, train_finish: bool = True
 ) -> NestedBatch:
-    """Return the training rows of nested rollouts, with their advantages."""
+    """Return the training rows of nested rollouts, with their advantages. What was not judged has none."""
     rewards = torch.tensor([[path.rewards(interpretations) for path in paths] for paths in nests], dtype=torch.float64)
     advantages = nested_advantages(rewards, rule)
     rows: dict[str, list[TrainRow]] = {"reasoner": [], "helper": []}
 
-    def add(role: str, row: TrainRow | None, advantage: Tensor) -> None:
-        if row is not None:
-            rows[role].append(replace(row, advantage=float(advantage)))
+    def add(role: str, several: Sequence[TrainRow], advantage: Tensor) -> None:
+        rows[role] += [replace(row, advantage=float(advantage)) for row in several]
 
     for q, paths in enumerate(nests):
         for i, path in enumerate(paths):
-            reasoning = path.trunk.trajectories[REASONER]
-            add("reasoner", reasoning.row(), advantages.reasoner[q, i])
+            if not any(leaf.valid for leaf in path.leaves):
+                continue
+            add("reasoner", path.trunk.rows(REASONER), advantages.reasoner[q, i])
             if not path.branched:
                 continue
             reader = path.trunk.play.current_agent
-            known = len(path.trunk.trajectories[reader].ids)
             for j, leaf in enumerate(path.leaves):
+                if not leaf.valid:
+                    continue
                 advantage = advantages.helper[q, i, j]
-                add("helper", leaf.trajectories[reader].row(known, first=True), advantage)
+                add("helper", leaf.rows_since(path.trunk, reader, first=True), advantage)
                 if train_finish:
-                    add("reasoner", leaf.trajectories[REASONER].row(len(reasoning.ids)), advantage)
+                    add("reasoner", leaf.rows_since(path.trunk, REASONER), advantage)
     return NestedBatch(rewards, rows)
 
 
@@ -162,18 +164,19 @@ class NestedGRPO(ClippedLearner[TrainMSARL]):
         config, engine = self.config, self.engine
         rng = random.Random(f"{config.seed}/{step}")
         starts = [rng.choice(self.tasks) for _ in range(config.questions)]
-        samplers = make_samplers(self.policies, config.temperature, rng, config.memory)
+        samplers = self.samplers(rng)
         engine.generated.clear()
-        nests = play_nested(
-            engine, samplers, starts, paths=config.paths, interpretations=config.interpretations, rng=rng
-        )
+        with self.sampling():
+            nests = play_nested(
+                engine, samplers, starts, paths=config.paths, interpretations=config.interpretations, rng=rng
+            )
         batch = judge(
             nests,
             interpretations=config.interpretations,
             rule=config.reasoner_advantage,
             train_finish=config.train_finish,
         )
-        return measure(nests, batch, engine) | self.update(batch.rows)
+        return measure(nests, batch, engine) | self.update(step, batch.rows)
 
 
 def measure(nests: Sequence[Sequence[Branches]], batch: NestedBatch, engine: MultiAgentEngine) -> dict[str, float]:
@@ -184,6 +187,7 @@ def measure(nests: Sequence[Sequence[Branches]], batch: NestedBatch, engine: Mul
     after = [len(leaf.play.episode.turns) - n for path, n in zip(paths, shared, strict=True) for leaf in path.leaves]
 
     return {
+        "unjudged": unjudged_share([leaf for path in paths for leaf in path.leaves]),
         "success": float(rewards.nanmean()),
         "called": float(np.mean([path.branched for path in paths])),
         "reasoner_signal": signal(rewards.nanmean(-1)),

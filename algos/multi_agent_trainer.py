@@ -18,32 +18,39 @@ from typing import Any
 
 import torch
 
-from toolorchestra.agents.builtin.adapters import holds_adapters, load_adapters
-from toolorchestra.agents.builtin.model import TokenPolicy
+from toolorchestra.agents.builtin.adapters import AdapterPolicy, holds_adapters, load_adapters
+from toolorchestra.agents.builtin.model import TokenPolicy, prepare_torch
 from toolorchestra.agents.builtin.text_model import builtin_text_policy, unknown_pieces
-from toolorchestra.algos import ranks, sft
+from toolorchestra.algos import memory, ranks, sft, sharding
+from toolorchestra.algos.autocast import autocast
 from toolorchestra.algos.evaluation import Scores, evaluate_agents
 from toolorchestra.algos.model_card import write_cards
 from toolorchestra.algos.options_several_agents import TrainTeam
 from toolorchestra.algos.precision import load_options, new_adapters
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine
 from toolorchestra.algos.rollout.starts import Start
+from toolorchestra.algos.rollout.team_generation import make_team_generation
+from toolorchestra.algos.sharding import whole_weights
+from toolorchestra.algos.stats import crossed_bootstrap, paired_bootstrap
 from toolorchestra.algos.team_learner import TeamLearner
-from toolorchestra.algos.trainer import Report, Trainer, remove_checkpoints
+from toolorchestra.algos.trainer import Report, Trainer, open_run, remove_checkpoints
 from toolorchestra.algos.warm_start import staged_rows, teacher_demonstrations, teacher_of
 from toolorchestra.envs.episode import Episode, read_episodes
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.writing import write_whole
 
-_SFT_BATCH = 32
+SFT_BATCH = 32
+"""Rows of a step of the warm start."""
+SFT_RATE = 2e-3
+"""Its learning rate."""
 _MAX_NAMED = 12  # of the words that the built-in model does not know
 
 
 def known_tasks(config: TrainTeam, env: MultiAgentEnv, split: str) -> list[Start]:
     """Return the starts of a split's episodes; for built-in models, only of tasks that the teacher can teach."""
     all_tasks = env.source.tasks(split)
-    tasks = [task for task in all_tasks if not config.difficulty or task.difficulty in config.difficulty]
+    tasks = [task for task in all_tasks if not config.levels or task.difficulty in config.levels]
     if config.kinds:
         known = sorted({task.intent for task in env.source.tasks("all")})
         if unknown := [kind for kind in config.kinds if kind not in known]:
@@ -54,7 +61,7 @@ def known_tasks(config: TrainTeam, env: MultiAgentEnv, split: str) -> list[Start
     if not tasks:
         levels = sorted({task.difficulty for task in all_tasks})
         raise OptionError(
-            f"{env.source.name} has no task of split {split!r} with difficulty {list(config.difficulty)}"
+            f"{env.source.name} has no task of split {split!r} with difficulty {list(config.levels)}"
             f"{f' of the kinds {list(config.kinds)}' if config.kinds else ''}"
             f"{' that a built-in model can be taught' if config.small else ''}; it has difficulties {levels}."
         )
@@ -91,10 +98,11 @@ def teach_team(config: TrainTeam, env: MultiAgentEnv, report: Report) -> Path:
     policy = builtin_text_policy([demonstration.messages for demonstration in texts], seed=config.seed)
     folder = config.output / "sft"
     if config.sft_steps:
-        make = partial(staged_rows, config.make_env, starts, policy, error=config.sft_error, rng=rng)
-        rows = ranks.from_main(lambda: make(rows=config.sft_steps * _SFT_BATCH))
+        make = partial(staged_rows, config.make_env, starts, policy, error=config.error_rate, rng=rng)
+        count, erring = config.sft_steps * SFT_BATCH, config.erring_stages
+        rows = ranks.from_main(lambda: make(rows=count, erring=erring))
         own = replace(config, rate_schedule=None, warmup=None)  # those are of the rollouts
-        sft.fit(policy, rows, own, output=folder, batch=_SFT_BATCH, learning_rate=2e-3, report=report)
+        sft.fit(policy, rows, own, output=folder, batch=SFT_BATCH, learning_rate=SFT_RATE, report=report)
     with ranks.written(folder / "taught") as draft:
         if draft:
             policy.save(draft)
@@ -117,10 +125,14 @@ def load_policies(
     return policies
 
 
-def save_policies(policies: Mapping[str, TokenPolicy], folder: Path) -> None:
-    """Write every policy into a folder of its name."""
+def save_policies(policies: Mapping[str, TokenPolicy], folder: Path | None) -> None:
+    """Write every policy into a folder of its name; processes do so together, and one of them has a folder."""
     for name, policy in policies.items():
-        policy.save(folder / name)
+        weights = whole_weights(policy.model)
+        if folder and isinstance(policy, AdapterPolicy):
+            policy.save(folder / name)
+        elif folder:
+            policy.save(folder / name, weights)
 
 
 def make_engine(config: TrainTeam, env: MultiAgentEnv, policies: Mapping[str, TokenPolicy]) -> MultiAgentEngine:
@@ -130,9 +142,15 @@ def make_engine(config: TrainTeam, env: MultiAgentEnv, policies: Mapping[str, To
         {agent: config.policy_of(agent) for agent in env.possible_agents},
         {name: policy.renderer for name, policy in policies.items()},
         in_flight=config.in_flight,
-        max_turn_ids=config.max_turn_ids or (64 if config.small else 1024),
+        max_turn_ids=config.turn_ids,
         max_ids=config.longest,
+        token_budget=min(_token_budget(config, policy.model) for policy in policies.values()),
     )
+
+
+def _token_budget(config: TrainTeam, model: Any) -> int:
+    with autocast(model):
+        return memory.token_budget(model, config.memory)
 
 
 def _read_by_agents(episode: Episode) -> Iterator[str]:
@@ -161,23 +179,36 @@ class MultiAgentTrainer(Trainer[TrainTeam, Scores]):
         if config.eval_samples:
             self.milestones |= set(evaluate_at)
         self.env = config.make_env()
+        self.generation = make_team_generation(config, config.policies(self.env))
+
+    def run(self) -> None:
+        """Warm-start if need be, train, and evaluate on held-out tasks before and after; or evaluate the start only."""
+        try:
+            if self.config.evaluate_only:
+                self._evaluate_start()
+            else:
+                super().run()
+        finally:
+            self.generation.close()
 
     def warm_up(self, folder: Path | None, report: Report) -> None:
         """Make or load the policies, teach them, and write them to a folder, if one is given."""
-        policies = warm_up(self.config, self.env, report)
-        if folder:
-            save_policies(policies, folder)
+        save_policies(warm_up(self.config, self.env, report), folder)
 
     def load(self, folder: Path) -> None:
         """Load the policies, the engine and the learner, from the checkpoint if there is one."""
         config = self.config
         names = config.policies(self.env)
-        self.policies = load_policies(names, self.checkpoint or folder, self.device, **load_options(config))
+        device = "cpu" if config.shard else self.device  # its parts are moved then
+        self.policies = load_policies(names, self.checkpoint or folder, device, **load_options(config))
         for policy in self.policies.values():
             config.set_up(policy.model)
         self.engine = make_engine(config, self.env, self.policies)
+        self.engine.watch = self.log.watch
         self.held_out = config.evaluated(known_tasks(config, self.env, config.eval_split))
+        self.generation.check(self.policies, self.engine.max_ids)
         self.learner = self.make_learner(self.engine, self.policies, known_tasks(config, self.env, "train"))
+        self.learner.generation = self.generation
         if self.checkpoint:
             state = torch.load(self.checkpoint / "learner.pt", map_location=self.device, weights_only=True)
             self.learner.load_state_dict(state)
@@ -190,15 +221,19 @@ class MultiAgentTrainer(Trainer[TrainTeam, Scores]):
         names = {0: "episodes-start.jsonl", self.config.total: "episodes.jsonl"}
         record = self.config.output / names.get(step, f"episodes-{step}.jsonl")
         samples = self.config.eval_samples
-        scores = evaluate_agents(
-            self.engine,
-            self.policies,
-            self.held_out,
-            samples=samples,
-            record=record,
-            gib=self.config.memory,
-            progress=self.log.counter("Held-out episodes", len(self.held_out) * (samples + 1)),
-        )
+        self.learner.sync()
+        total = len(self.held_out) * (samples + 1)
+        self.log.say(f"Held-out episodes: {total}")
+        with self.log.watch("Held-out episodes", total) as count:
+            scores = evaluate_agents(
+                self.engine,
+                self.policies,
+                self.held_out,
+                samples=samples,
+                record=record,
+                generation=self.generation,
+                progress=count,
+            )
         if not ranks.main():
             return scores
         if self.config.small and step == 0:
@@ -229,12 +264,33 @@ class MultiAgentTrainer(Trainer[TrainTeam, Scores]):
             )
         return Scores(**json.loads(file.read_bytes()))
 
+    def _evaluate_start(self) -> None:
+        config = self.config
+        prepare_torch(config.torch_threads)
+        with open_run(config, self.phase) as (self.log, self.checkpoint, self.done):
+            with ranks.written(config.output / "start") as draft:
+                self.warm_up(draft, self.reporter("sft"))
+                if draft:
+                    write_cards(draft, config, self.phase, "The start")
+            self.load(config.output / "start")
+            self.judge(0)
+            if ranks.main():
+                scores = self.scores[0]
+                summary = {"tasks": len(scores.by_task), "samples": config.eval_samples, "start": _described(scores)}
+                write_whole(config.output / "heldout.json", json.dumps(summary, indent=2) + "\n")
+                self.log.say(
+                    f"Untrained on {len(scores.by_task)} tasks: sampled {_percent(scores.by_task)}, greedy "
+                    f"{_percent(scores.greedy_by_task)}. Policies and episodes: {config.output}"
+                )
+            ranks.wait()
+            self.finish()
+
     def fit(self) -> None:
         """Let the learner make its steps; evaluate and write checkpoints on the way."""
         report = self.reporter(self.phase)
         for step in range(self.done + 1, self.config.total + 1):
             rate = self.learner.set_rate(step)
-            report(step, {**self.learner.learn(step), "learning_rate": rate})
+            report(step, {**self.learner.learn(step), **self.learner.sampling_metrics(), "learning_rate": rate})
             self.judge(step)
             if self.config.save_every and step % self.config.save_every == 0:
                 self.save_checkpoint(step)
@@ -242,14 +298,15 @@ class MultiAgentTrainer(Trainer[TrainTeam, Scores]):
     def save_checkpoint(self, step: int) -> None:
         """Write a checkpoint."""
         with ranks.written(self.config.output / "checkpoints" / f"checkpoint-{step}") as draft:
+            self.save(draft)
+            state = sharding.whole(self.learner.state_dict())
             if draft is None:
                 return
-            self.save(draft)
             write_cards(draft, self.config, self.phase, f"The checkpoint after {step} of {self.config.total} batches")
-            torch.save(self.learner.state_dict(), draft / "learner.pt")
+            torch.save(state, draft / "learner.pt")
         remove_checkpoints(self.config.output / "checkpoints", self.config.keep_checkpoints)
 
-    def save(self, folder: Path) -> None:
+    def save(self, folder: Path | None) -> None:
         """Write the policies."""
         save_policies(self.policies, folder)
 
@@ -261,15 +318,28 @@ class MultiAgentTrainer(Trainer[TrainTeam, Scores]):
         """Compare with the start."""
         before, after, name = self.scores[0], self.scores[self.config.total], self.phase.upper()
         samples = self.config.eval_samples
+        greedy = paired_bootstrap(after.greedy_by_task, before.greedy_by_task)
         summary: dict[str, Any] = {"tasks": len(before.by_task), "samples": samples, "gain": self.gain._asdict()}
-        summary |= {who: {"success": it.success, **it.means()} for who, it in (("start", before), (name, after))}
-        several = f", pass@{samples} {before.pass_at:.1%} → {after.pass_at:.1%}"
+        summary |= {"greedy_gain": greedy._asdict(), "start": _described(before), name: _described(after)}
+        several = f" ({greedy.points()}), pass@{samples} {before.pass_at:.1%} → {after.pass_at:.1%}"
         if before.maj_at is not None and after.maj_at is not None:
             several += f", maj@{samples} {before.maj_at:.1%} → {after.maj_at:.1%}"
         if len(set(after.rewards.values())) > 1 or len(set(before.rewards.values())) > 1:
             paid = (f"{agent} {before.rewards[agent]:+.3f} → {reward:+.3f}" for agent, reward in after.rewards.items())
             several += f"; mean reward of {', '.join(paid)}"
         self.close(summary, {"start": before.outcomes, name: after.outcomes}, "start", over="its start", more=several)
+
+
+def _described(scores: Scores) -> dict[str, Any]:
+    """Return what ``heldout.json`` says of policies, with 95 % intervals over tasks."""
+    intervals = {"success_interval": crossed_bootstrap(scores.by_task)[1:]}
+    intervals["greedy_interval"] = crossed_bootstrap(scores.greedy_by_task)[1:]
+    return {"success": scores.success, **scores.means(), **intervals}
+
+
+def _percent(by_task: list[float]) -> str:
+    found = crossed_bootstrap(by_task)
+    return f"{found.estimate:.1%} [{found.low:.1%}, {found.high:.1%}]"
 
 
 def train(

@@ -34,10 +34,9 @@ from torch import Tensor
 
 from toolorchestra.algos import multi_agent_trainer, ranks
 from toolorchestra.algos.advantages import group_advantages, signal
-from toolorchestra.algos.evaluation import make_samplers
 from toolorchestra.algos.multi_agent_trainer import MultiAgentTrainer
 from toolorchestra.algos.options_several_agents import TrainMultiGRPO
-from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot
+from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot, unjudged_share
 from toolorchestra.algos.rollout.sampling import AnySampler
 from toolorchestra.algos.rollout.starts import Start
 from toolorchestra.algos.rollout.trajectory import TrainRow
@@ -72,16 +71,22 @@ class GroupBatch(NamedTuple):
 
 
 def judge(groups: Sequence[Sequence[Slot]], agents: Sequence[str]) -> GroupBatch:
-    """Return the training rows of groups of rollouts, with the advantage of each agent from its own rewards."""
+    """Return the training rows of groups of rollouts, with the advantage of each agent from its own rewards.
+
+    Rollouts that were not judged have none.
+    """
+    slots = [slot for group in groups for slot in group]
     rewards: dict[str, Tensor] = {}
     rows: dict[str, list[TrainRow]] = {}
     for agent in agents:
         own = [[slot.agent_reward(agent) for slot in group] for group in groups]
         rewards[agent] = torch.tensor(own, dtype=torch.float64)
         advantages = group_advantages(rewards[agent]).flatten().tolist()
-        written = [slot.trajectories[agent].row() for group in groups for slot in group]
+        written = [slot.rows(agent) if slot.valid else [] for slot in slots]
         rows[agent] = [
-            replace(row, advantage=advantage) for row, advantage in zip(written, advantages, strict=True) if row
+            replace(row, advantage=advantage)
+            for own_rows, advantage in zip(written, advantages, strict=True)
+            for row in own_rows
         ]
     return GroupBatch(rewards, rows)
 
@@ -94,17 +99,19 @@ class IndependentGRPO(ClippedLearner[TrainMultiGRPO]):
         config, engine = self.config, self.engine
         rng = random.Random(f"{config.seed}/{step}")
         starts = [rng.choice(self.tasks).another(rng) for _ in range(config.questions)]
-        samplers = make_samplers(self.policies, config.temperature, rng, config.memory)
+        samplers = self.samplers(rng)
         engine.generated.clear()
-        groups = play_groups(engine, samplers, starts, config.group_size)
+        with self.sampling():
+            groups = play_groups(engine, samplers, starts, config.group_size)
         batch = judge(groups, list(engine.policies))
-        return measure(groups, batch, engine) | self.update(batch.rows)
+        return measure(groups, batch, engine) | self.update(step, batch.rows)
 
 
 def measure(groups: Sequence[Sequence[Slot]], batch: GroupBatch, engine: MultiAgentEngine) -> dict[str, float]:
     """Return metrics of a batch of rollouts, of the team and of each agent."""
     slots = [slot for group in groups for slot in group]
     metrics = {
+        "unjudged": unjudged_share(slots),
         "success": known_mean([slot.success for slot in slots]),
         "reward": known_mean([slot.reward for slot in slots]),
         "turns": float(np.mean([len(slot.play.episode.turns) for slot in slots])),

@@ -7,21 +7,20 @@ needs none of it. Those of single learners are in `toolorchestra.algos.options_o
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+from toolorchestra.algos.launch import launched_sharded, processes
 from toolorchestra.algos.rollout.starts import Start, json_or_text
 from toolorchestra.envs.environment_names import resolve
 from toolorchestra.envs.registration import is_multiagent
-from toolorchestra.envs.task_source import source_argument
 from toolorchestra.toolscale.errors import OptionError
 
 SamplerName = Literal["hf", "vllm-server", "vllm-colocate"]
-EVAL_TASKS = 32
+EVAL_TASKS = 8
 """Held-out tasks that models other than the built-in ones are evaluated on by default."""
 SFT_IDS = 8192
 """Tokens of the longest demonstration that a dry run expects."""
@@ -29,6 +28,8 @@ OptimizerName = Literal["adamw", "adamw_8bit", "paged_adamw_8bit", "adafactor", 
 """Optimisers, by the names of transformers."""
 Schedule = Literal["constant", "linear", "cosine", "inverse_sqrt"]
 """Schedules of the learning rate, by the names of transformers."""
+SHARDED_OPTIMIZERS: tuple[OptimizerName, ...] = ("adamw", "rmsprop", "sgd")
+"""Optimisers whose state is divided like the weights (`shard`)."""
 OWN_LEARNERS = {"MSARL": "msarl", "TMATR": "tmatr"}
 """The learner of a protocol of several agents that has one of its own; `multi_grpo` trains any."""
 
@@ -43,11 +44,6 @@ def learners_of(env_id: str) -> str:
     return " or ".join(f"`python algos/{name}.py --env {env_id}`" for name in names)
 
 
-def processes() -> int:
-    """Return the number of processes that were started together (`toolorchestra.algos.ranks` connects them)."""
-    return int(os.environ.get("WORLD_SIZE") or 1)
-
-
 @dataclass
 class LearnerOptions(ABC):
     """Options of every learner, supervised fine-tuning included.
@@ -56,6 +52,7 @@ class LearnerOptions(ABC):
         builtin_rate: The default learning rate of built-in models.
         model_rate: That of other models.
         several_agents: Whether it trains the agents of an environment together.
+        one_or_several: Whether it also trains them apart, each on its side of recorded episodes.
         model_options: Names of the options that give models; without them, built-in ones are made.
         many_processes: Whether it trains in several processes at once (`toolorchestra.algos.ranks`).
     """
@@ -63,6 +60,7 @@ class LearnerOptions(ABC):
     builtin_rate: ClassVar[float]
     model_rate: ClassVar[float]
     several_agents: ClassVar[bool] = False
+    one_or_several: ClassVar[bool] = False
     model_options: ClassVar[tuple[str, ...]] = ("model",)
     many_processes: ClassVar[bool] = False
 
@@ -78,8 +76,8 @@ class LearnerOptions(ABC):
     """Options of a public data set: ``files PATH``, ``limit N``, ``revision COMMIT``, ``held_out SHARE``."""
     seed: int = 0
     """Seed of everything random."""
-    difficulty: tuple[int, ...] = (1, 2)
-    """Levels of the tasks to train and evaluate on; empty for all."""
+    difficulty: tuple[int, ...] | None = None
+    """Levels of the tasks to train and evaluate on; empty for all. None: 1 and 2 for built-in models, else all."""
     learning_rate: float | None = None
     """Peak learning rate; None: a default of the learner for built-in models, 1e-6 for others; tenfold for adapters."""
     threads: int | None = None
@@ -107,7 +105,10 @@ class LearnerOptions(ABC):
     lora_targets: tuple[str, ...] = ()
     """Names of the linear layers with adapters, such as ``q_proj v_proj``; none: all but the last."""
     quantize: Literal["4bit"] | None = None
-    """Load the frozen model under adapters in 4 bits (bitsandbytes, needs a GPU)."""
+    """Load the frozen model under adapters in 4 bits (bitsandbytes; slow without a GPU)."""
+    shard: bool = field(default_factory=launched_sharded)
+    """Divide weights, gradients and the optimiser's state over the processes (FSDP2), instead of keeping all of them in
+    each. `accelerate launch` sets it with a configuration for FSDP."""
     optimizer: OptimizerName = "adamw"
     """Optimiser; those in 8 bits need bitsandbytes and a GPU."""
     rate_schedule: Schedule | None = None
@@ -130,7 +131,7 @@ class LearnerOptions(ABC):
                 f"This learner trains in one process, and {processes()} were started. Start one: `python`, "
                 "`toolorchestra train`, or `torchrun --nproc_per_node 1`."
             )
-        if is_multiagent(self.env) and not self.several_agents:
+        if is_multiagent(self.env) and not (self.several_agents or self.one_or_several):
             raise OptionError(
                 f"{self.env!r} is an environment of several agents, and this learner trains the policy of one. "
                 f"Train its agents together: {learners_of(self.env)}."
@@ -154,6 +155,16 @@ class LearnerOptions(ABC):
         if self.quantize and self.small:
             raise OptionError(
                 "`quantize` loads the weights of a model in 4 bits, and built-in ones are made: give a model."
+            )
+        if self.shard and self.lora_rank:
+            raise OptionError(
+                "`shard` divides weights that learn, and under adapters (`lora_rank`) they are frozen: leave out one. "
+                "`precision` bf16 keeps frozen weights in 2 bytes each, `quantize` 4bit in half a byte."
+            )
+        if self.shard and self.optimizer not in SHARDED_OPTIMIZERS:
+            raise OptionError(
+                f"`shard` divides the state of the optimisers {', '.join(SHARDED_OPTIMIZERS)}, not that of "
+                f"{self.optimizer}. Choose one of them."
             )
         if self.micro_batch is not None:
             self.require_at_least(1, "micro_batch")
@@ -184,8 +195,15 @@ class LearnerOptions(ABC):
     @property
     def environment_options(self) -> dict[str, Any]:
         """The arguments of the environment, its source among them if one is named."""
+        from toolorchestra.envs.task_source import source_argument  # reads much that the help does not need
+
         named = {name: json_or_text(value) for name, value in self.source_options.items()}
         return {**self.env_options, **source_argument(self.env, self.source, named)}
+
+    @property
+    def levels(self) -> tuple[int, ...]:
+        """The levels of the tasks, their default resolved; empty for all."""
+        return self.difficulty if self.difficulty is not None else (1, 2) if self.small else ()
 
     @property
     def small(self) -> bool:
@@ -203,12 +221,21 @@ class LearnerOptions(ABC):
         from toolorchestra.algos.autocast import mark
 
         mark(model, self.precision == "bf16")
+        if self.quantize:
+            from toolorchestra.algos.four_bits import keep_differentiable
+            from toolorchestra.algos.logits import base_model
+
+            keep_differentiable(base_model(model))
         if self.gradient_checkpointing:
             from toolorchestra.algos.logits import base_model
 
             base_model(model).gradient_checkpointing_enable({"use_reentrant": False})
             if self.lora_rank:  # else nothing that goes into a checkpointed layer has a gradient
                 base_model(model).enable_input_require_grads()
+        if self.shard:
+            from toolorchestra.algos.sharding import shard
+
+            shard(model, bf16=self.precision == "bf16")
 
     @property
     def longest(self) -> int:
@@ -233,11 +260,13 @@ class TrainOptions(LearnerOptions):
 
     Attributes:
         default_ids: The default of `max_ids` of built-in models, and of others.
+        default_turn_ids: Likewise that of `max_turn_ids`.
     """
 
     builtin_rate = 3e-4
     model_rate = 1e-6
     default_ids: ClassVar[tuple[int, int]] = (512, 16_000)
+    default_turn_ids: ClassVar[tuple[int, int]] = (64, 1024)
 
     start: Path | None = None
     """Folder of policies to start from (the ``start`` or ``final`` of another run) instead of making them."""
@@ -248,7 +277,8 @@ class TrainOptions(LearnerOptions):
     temperature: float = 1.0
     """Sampling temperature of rollouts."""
     max_turn_ids: int | None = None
-    """Maximum number of tokens of a turn; None: 64 for built-in models, 1024 for others."""
+    """Maximum number of tokens of a turn; None: 64 for built-in models, 1024 for others; with GRPO for one agent 64 and
+    8000."""
     max_ids: int | None = None
     """Maximum number of tokens of an agent in an episode; None: 512 for built-in models, 16000 for others; with GRPO
     for one agent 1024 and 32000."""
@@ -269,7 +299,7 @@ class TrainOptions(LearnerOptions):
     eval_samples: int = 8
     """Sampled episodes per held-out task; 0: no evaluation."""
     eval_tasks: int | None = None
-    """Maximum of held-out tasks to evaluate on, spread over the split; None: all for built-in models, 32 for others."""
+    """Maximum of held-out tasks to evaluate on, spread over the split; None: all for built-in models, 8 for others."""
     eval_every: int = 0
     """Batches of rollouts between evaluations; 0: only before and after the training."""
 
@@ -285,10 +315,11 @@ class TrainOptions(LearnerOptions):
             raise OptionError(f"`vllm_memory_share` must lie between 0 and 1, got {self.vllm_memory_share}.")
         if self.weight_sync == "nccl" and self.sampler != "vllm-server":
             raise OptionError("`weight_sync` nccl is for `sampler` vllm-server; the others have the weights already.")
-        if self.sampler != "hf" and self.several_agents:
+        if self.several_agents and (self.sampler == "vllm-colocate" or self.weight_sync == "nccl"):
+            what = "`weight_sync` nccl" if self.weight_sync == "nccl" else f"`sampler` {self.sampler}"
             raise OptionError(
-                f"`sampler` {self.sampler} generates for one agent (`train grpo`); learners of several agents have "
-                "`sampler` hf only."
+                f"{what} serves one policy (`train grpo`), and this learner may train several. Use `sampler` "
+                "vllm-server with `weight_sync` disk, or `sampler` hf."
             )
         if self.start and not self.small:
             raise OptionError("`start` holds policies already: give it or a model, not both.")
@@ -318,6 +349,11 @@ class TrainOptions(LearnerOptions):
         return self.max_ids or self.default_ids[0 if self.small else 1]
 
     @property
+    def turn_ids(self) -> int:
+        """Maximum of ids of a turn, its default resolved."""
+        return self.max_turn_ids or self.default_turn_ids[0 if self.small else 1]
+
+    @property
     def warm_started(self) -> bool:
         """Whether the run makes built-in models and teaches them before it trains."""
         return self.small and self.start is None and self.sft_steps > 0
@@ -335,12 +371,33 @@ class ClippedOptions(TrainOptions):
     """Clip of the probability ratio below 1."""
     epsilon_high: float = 0.28
     """Clip of the probability ratio above 1."""
+    keep_rollouts: int = 10
+    """Batches from one to the next of which a group of rollouts is kept in ``rollouts.jsonl``, to be looked at token by
+    token with `toolorchestra view`; 0 for none."""
+    importance_cap: float | None = None
+    """Maximum of the ratio π(trainer) / π(sampler) by which the loss of a token is multiplied, since what generates
+    computes with other rounding than what trains (truncated importance sampling); 0: no such correction. None: 2 with
+    vLLM, and where rollouts go on during the training, else 0."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.require_at_least(1, "steps", "updates")
+        self.require_at_least(0, "keep_rollouts")
+        if self.importance_cap is not None and self.importance_cap < 0:
+            raise OptionError(f"`importance_cap` must be at least 0, got {self.importance_cap}.")
         if not 0 < self.epsilon < 1 or self.epsilon_high <= 0:
             raise OptionError("`epsilon` must lie in (0, 1), and `epsilon_high` above 0.")
+
+    @property
+    def importance_limit(self) -> float:
+        """The maximum of importance ratios, its default resolved; 0 for no correction."""
+        default = 0.0 if self.on_policy else 2.0
+        return default if self.importance_cap is None else self.importance_cap
+
+    @property
+    def on_policy(self) -> bool:
+        """Whether what generates has the weights that learn from it, and computes with them as the training does."""
+        return self.sampler == "hf"
 
     @property
     def total(self) -> int:

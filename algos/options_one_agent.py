@@ -6,11 +6,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from toolorchestra.algos.options import ClippedOptions, LearnerOptions
+from toolorchestra.algos.launch import processes
+from toolorchestra.algos.options import ClippedOptions, LearnerOptions, learners_of
+from toolorchestra.envs.registration import is_multiagent
 from toolorchestra.toolscale.errors import OptionError
 
 TeacherName = Literal["oracle", "asking", "explorer", "designer"]
-Filter = Literal["homogeneity", "format", "invalid"]
+Filter = Literal["homogeneity", "format", "calls", "invalid"]
 
 
 @dataclass
@@ -33,21 +35,39 @@ class DemonstrationOptions(LearnerOptions):
 
 @dataclass
 class TrainSFT(DemonstrationOptions):
-    """Teach a policy by masked supervised fine-tuning on episodes."""
+    """Teach a policy, or each policy of a game, by masked supervised fine-tuning on episodes."""
 
     builtin_rate = 2e-3
     model_rate = 1e-5
     many_processes = True
+    one_or_several = True
+    model_options = ("model", "models")
 
     env: str = "ToolOrchestra-Restaurant-v0"
-    """Gymnasium id of the environment, folder of a domain, or JSONL file of tasks."""
+    """Id of the environment, folder of a domain, or JSONL file of tasks. Of several agents each learns its own side of
+    the episodes."""
     model: str | None = None
-    """Folder or hub name of a causal language model with a chat template; None makes the built-in model."""
+    """Folder or hub name of a causal language model with a chat template, of which every policy of a game gets a copy;
+    None makes the built-in model."""
+    models: dict[str, str] = field(default_factory=dict)
+    """Models of single agents of a game, by name, which need not be `model`."""
+    share: bool = False
+    """One policy, ``shared``, for all agents of a game."""
     output: Path = Path("runs/sft")
     noisy_share: float = 0.5
     """Share of noisy episodes in the last part of the training."""
     noisy_from: float = 0.75
     """Point of the training (0 to 1) from which noisy episodes are used; until then the model learns the format."""
+    general: tuple[str, ...] = ()
+    """Files of general reasoning data with GeneralThought's columns (JSONL, CSV or Parquet), or
+    ``general-thought@COMMIT`` for the hub: its verified rows are learnt from beside the episodes (ToolOrchestra §4.4).
+    Of `model` only."""
+    general_share: float = 0.5
+    """Share of such rows among all that are learnt from."""
+    general_min_score: float = 1.0
+    """Minimum of their `verifier_score`; 0 takes rows without one as well."""
+    general_limit: int = 10_000
+    """Maximum of rows of each file."""
     steps: int = 2000
     """Optimiser steps; 0 leaves the model as it is made or loaded."""
     batch: int = 16
@@ -58,13 +78,34 @@ class TrainSFT(DemonstrationOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("error", "ask", "noisy_share", "noisy_from"):
+        for name in ("error", "ask", "noisy_share", "noisy_from", "general_share"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise OptionError(f"`{name}` must lie in [0, 1], got {getattr(self, name)!r}.")
         self.require_at_least(0, "steps")
-        self.require_at_least(1, "batch", "replays")
+        self.require_at_least(1, "batch", "replays", "general_limit")
+        if is_multiagent(self.env):
+            self._require_recordings()
+        elif self.models or self.share:
+            raise OptionError(f"{self.env!r} has one agent: give its `model`, and leave out `models` and `share`.")
+        if self.general and self.small:
+            raise OptionError(
+                "A built-in model knows only the words of its environment: give `general` with a `model`."
+            )
         if self.lora_rank and self.small:
             raise OptionError("A built-in model is made from scratch, and an adapter needs a model: give `model`.")
+
+    def _require_recordings(self) -> None:
+        """Raise an `OptionError` unless there are recorded episodes for the agents of a game to learn from alone."""
+        if not self.episodes:
+            raise OptionError(
+                f"{self.env!r} has several agents, which learn from recorded episodes: record some with `toolorchestra "
+                f"rollout {self.env} --policy llm`, and give them by `episodes`. Or train its agents together: "
+                f"{learners_of(self.env)}."
+            )
+        if self.general or self.lora_rank:
+            raise OptionError(
+                "`general` and `lora_rank` are for one agent: leave them out, or teach one agent's model apart."
+            )
 
 
 @dataclass
@@ -78,7 +119,9 @@ class GroupOptions(ClippedOptions):
     updates: int = 1
     """Optimiser steps per batch of rollouts, each on its share of the rows."""
     filters: tuple[Filter, ...] = ("homogeneity", "format", "invalid")
-    """Filters before the loss: groups of nearly equal reward, rollouts out of format, rollouts without answer."""
+    """Filters before the loss: groups of nearly equal reward (homogeneity), rollouts in which a message does not keep
+    to the format of calls (format), rollouts without an answer (invalid): ToolOrchestra §3.2. A wrong argument or an
+    unknown tool is no wrong format; ``calls`` drops these rollouts as well."""
     min_std: float = 0.1
     """Minimal standard deviation of a group's rewards that the homogeneity filter lets pass."""
     scale: bool = True
@@ -104,6 +147,7 @@ class TrainGRPO(GroupOptions):
 
     many_processes = True
     default_ids = (1024, 32_000)
+    default_turn_ids = (64, 8_000)
 
     env: str = "ToolOrchestra-Restaurant-v0"
     """Gymnasium id of the environment, folder of a domain, or JSONL file of tasks."""
@@ -125,12 +169,15 @@ class TrainGRPO(GroupOptions):
     aggregation: Literal["grpo", "dapo"] = "grpo"
     """Mean over rollouts of the mean over their tokens (grpo), or mean over all tokens of the batch (dapo). With grpo
     a token of a long rollout weighs less, so long failures are hardly punished."""
-    ratio: Literal["token", "sequence"] = "token"
-    """Importance ratio per token, or per sequence (length-normalised, over policy tokens only)."""
-    importance_cap: float | None = None
-    """Maximum of the ratio π(trainer) / π(sampler) by which the loss of a token is multiplied, since what generates
-    computes with other rounding than what trains (truncated importance sampling); 0: no such correction. None: 2 with
-    vLLM, else 0."""
+    ratio: Literal["token", "sequence", "product"] = "token"
+    """Importance ratio per token, or per sequence over policy tokens only: their geometric mean (sequence, as in GSPO)
+    or their product (product: π(τ)/π_old(τ) of ToolOrchestra Eq. 4, ParaManager Eq. 20, MAS-Orchestra Eq. 20). The
+    product of a long sequence leaves the clip after a small change of the policy."""
+    max_staleness: int = 0
+    """Maximum of updates of the policy between the weights that a group of rollouts began with and those that learn
+    from it. 0: strictly on policy, rollouts and training take turns. Above: rollouts go on while the policy is trained,
+    and groups that took longer are discarded; such a run does not repeat itself exactly. `sampler` hf then generates
+    with a copy of the model."""
     open_at: float = 0.7
     """Live success on a level that opens the next; 0 opens all levels at once."""
     preference: dict[str, float] = field(default_factory=dict)
@@ -140,20 +187,51 @@ class TrainGRPO(GroupOptions):
     max_turns: int | None = None
     """Maximum number of turns of an episode; None: 12 for the built-in model, 50 for `model`."""
     track_kl: bool | None = None
-    """Report the divergence from the starting policy (also with `beta` 0), which needs a copy of it unless it is under
-    adapters; None: for built-in models, whose copy takes little memory, and for adapters."""
+    """Report the divergence from the starting policy, which needs a copy of it unless `beta` has one already, or it is
+    under adapters; None: for built-in models, whose copy takes little memory, and for adapters."""
     eval_samples: int = 4
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.importance_cap is not None and self.importance_cap < 0:
-            raise OptionError(f"`importance_cap` must be at least 0, got {self.importance_cap}.")
+        self.require_at_least(0, "max_staleness")
+        if self.max_staleness:
+            self._require_asynchrony()
         if self.beta < 0:
             raise OptionError(f"`beta` must be at least 0, got {self.beta}.")
         if self.preference_text and not self.preference:
             raise OptionError("`preference_text` puts a `preference` into words; give the weights as well.")
 
     @property
-    def importance_limit(self) -> float:
-        """The maximum of importance ratios, its default resolved; 0 for no correction."""
-        return (0.0 if self.sampler == "hf" else 2.0) if self.importance_cap is None else self.importance_cap
+    def tracks_kl(self) -> bool:
+        """Whether the divergence is reported, its default resolved."""
+        return (self.small or bool(self.lora_rank)) if self.track_kl is None else self.track_kl
+
+    @property
+    def on_policy(self) -> bool:
+        """Whether what generates has the weights that learn from it, and computes with them as the training does."""
+        return super().on_policy and not self.max_staleness
+
+    def _require_asynchrony(self) -> None:
+        """Raise an `OptionError` if rollouts cannot go on while the policy is trained."""
+        shown = f"`max_staleness` {self.max_staleness}"
+        if not self.importance_limit:
+            raise OptionError(
+                f"With {shown} rollouts are of earlier policies, which the loss must correct for: give an "
+                "`importance_cap` above 0, or leave it out."
+            )
+        if processes() > 1:
+            raise OptionError(
+                f"With {shown} a training is one process, and {processes()} were started together. Start one, or leave "
+                "it at 0."
+            )
+        if self.sampler == "vllm-colocate" or self.weight_sync == "nccl":
+            what = "`weight_sync` nccl stops" if self.weight_sync == "nccl" else "`sampler` vllm-colocate stops"
+            raise OptionError(
+                f"{shown} lets rollouts go on while the policy is trained, and {what} them meanwhile. Use `sampler` "
+                "vllm-server with `weight_sync` disk, or leave it at 0."
+            )
+        if self.lora_rank and self.sampler == "hf":
+            raise OptionError(
+                f"{shown} with `sampler` hf generates with a copy of the model, and adapters share one. Use `sampler` "
+                "vllm-server, train all weights (`lora_rank` 0), or leave it at 0."
+            )

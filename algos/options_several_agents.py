@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -33,17 +34,28 @@ class TrainTeam(TrainOptions):
 
     share: bool = False
     """One set of weights for all agents."""
-    difficulty: tuple[int, ...] = (1,)
+    difficulty: tuple[int, ...] | None = (1,)
     kinds: tuple[str, ...] = ()
     """Kinds of these tasks (the `intent` of a task); empty for all."""
     questions: int = 8
     """Questions per batch of rollouts."""
     eval_samples: int = 8
     """Sampled episodes per held-out task (k of pass@k and maj@k)."""
+    evaluate_only: bool = False
+    """Evaluate the policies that training would start from (an untrained team), and train nothing."""
+    servers: dict[str, str] = field(default_factory=dict)
+    """For ``vllm-server``: addresses of the servers of single policies, by name; the others are served by `server`. One
+    server holds the adapters of many policies (`lora_rank`), but whole weights of one only."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.require_at_least(1, "questions")
+        if self.evaluate_only and (self.resume or not self.eval_samples):
+            raise OptionError("`evaluate_only` needs `eval_samples` above 0, and has nothing to resume.")
+        if self.servers and self.sampler != "vllm-server":
+            raise OptionError(
+                f"`servers` are for `sampler` vllm-server, and it is {self.sampler}: give it, or no `servers`."
+            )
 
     @abstractmethod
     def model_of(self, name: str) -> str:
@@ -56,6 +68,15 @@ class TrainTeam(TrainOptions):
     def policies(self, env: MultiAgentEnv) -> tuple[str, ...]:
         """Return the names of the policies that play an environment, in the order of its agents."""
         return tuple(dict.fromkeys(map(self.policy_of, env.possible_agents)))
+
+    def error_rate(self, play: Any) -> float:
+        """Return the probability of an injected error in the teacher's next message, at the end of the warm start."""
+        return self.sft_error
+
+    @property
+    def erring_stages(self) -> int:
+        """How many of the last stages of the warm start (`toolorchestra.algos.warm_start`) have injected errors."""
+        return 1
 
     def given_options(self) -> dict[str, Any]:
         """Return the options of the environment, with values that are JSON read as such."""
@@ -84,6 +105,7 @@ class TrainMSARL(TrainClipped):
     model_options = ("reasoner",)
 
     env: str = "MSARL-Math-v0"
+    """Id of an environment of MSARL, or ``module:function``, which returns one of your own."""
     output: Path = Path("runs/msarl")
     reasoner: str | None = None
     """Folder or hub name of a causal language model with a chat template; None makes built-in models."""
@@ -97,14 +119,14 @@ class TrainMSARL(TrainClipped):
     """Interpretations per path (M)."""
     reasoner_advantage: NestedRule = "subgroup_mean"
     """Rule for the reasoner's advantage; see `toolorchestra.algos.advantages.nested_advantages`."""
-    train_finish: bool = False
+    train_finish: bool = True
     """Train what the reasoner writes after an interpretation too, with the advantage of its branch."""
     max_calls: int = 1
     """Code blocks that are run (C)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.env.startswith("MSARL-"):
+        if not self.env.startswith("MSARL-") and not self.own:
             raise OptionError(
                 f"{self.env!r} is not played by a reasoner and a helper, which this learner trains. "
                 f"Train its agents together: {learners_of(self.env)}."
@@ -117,6 +139,11 @@ class TrainMSARL(TrainClipped):
             raise OptionError(
                 "`helper` needs a `reasoner`, and has weights of its own: it cannot be given with `share`."
             )
+
+    @property
+    def own(self) -> bool:
+        """Whether the environment is one of the user's own."""
+        return ":" in self.env
 
     def model_of(self, name: str) -> str:
         """Return the folder or hub name of a policy's model."""
@@ -132,14 +159,26 @@ class TrainMSARL(TrainClipped):
         return super().policy_of(REASONER if agent == REASONER else HELPER)
 
     def make_env(self, hardness: float = 1.0) -> MultiAgentEnv:
-        """Return the environment, with turns for `max_calls`; the harder, the noisier a simulated Python is."""
-        options: dict[str, Any] = {"max_calls": self.max_calls, "max_cycles": 2 * self.max_calls + 1}
-        if not self.small:
-            options["python"] = "auto"  # language models write whole programs
+        """Return the environment, with turns for `max_calls`; the harder, the noisier a simulated Python is.
+
+        One of your own is made with `env_options` alone.
+        """
+        options: dict[str, Any] = {}
+        if not self.own:
+            options |= {"max_calls": self.max_calls, "max_cycles": 2 * self.max_calls + 1}
+            if not self.small:
+                options["python"] = "auto"  # language models write whole programs
         options |= self.given_options()
-        if options.get("python", "simulated") == "simulated":
-            options["noise"] = round(hardness * options.get("noise", self.noise))
+        if not self.own and options.get("python", "simulated") == "simulated" and not options.get("stale"):
+            options["noise"] = options.get("noise", self.noise)
+        options |= {name: round(hardness * options[name]) for name in ("noise", "stale") if options.get(name)}
         env = make_multiagent(self.env, **options)
+        wanted: type[MultiAgentEnv] = import_module("toolorchestra.envs.msarl.env").MSARLEnv
+        if not isinstance(env, wanted):
+            raise OptionError(
+                f"{self.env!r} returned a {type(env).__name__}, which a reasoner and a helper do not play: return an "
+                f"MSARLEnv, or train its agents together: {learners_of(self.env)}."
+            )
         if len(env.possible_agents) == 1:
             raise OptionError(
                 "A reasoner alone has no interpretations to branch at: leave `helpers` at 'one' or 'per_tool', "
@@ -159,6 +198,9 @@ class TrainTMATR(TrainTeam):
     output: Path = Path("runs/tmatr")
     sft_error: float = 0.2
     """Probability of an injected error in a message of the teacher, at the end of the warm start."""
+    sft_errors: dict[str, float] = field(default_factory=dict)
+    """The same for messages of single actions, such as ``EXECUTE 0.7 DECIDE 0.5``, in the last three fifths of the warm
+    start: how skilled the team begins."""
     models: dict[str, str] = field(default_factory=dict)
     """Folder or hub name of a causal language model with a chat template for each agent (``shared`` with `share`);
     none makes built-in models."""
@@ -193,6 +235,27 @@ class TrainTMATR(TrainTeam):
             raise OptionError("`schedule` has no stage: name an agent for each, or `system`, or `both`.")
         if self.beta <= 0 or self.sft_weight < 0:
             raise OptionError("`beta` must be above 0, and `sft_weight` at least 0.")
+        self._check_errors()
+
+    def _check_errors(self) -> None:
+        """Raise an error if `sft_errors` names what is no action, or gives it no probability."""
+        if not self.sft_errors:
+            return
+        from toolorchestra.envs.tmatr.actions import AGENT_ACTIONS
+
+        if unknown := [name for name in self.sft_errors if name not in AGENT_ACTIONS]:
+            raise UnknownNameError("action of `sft_errors`", unknown[0], map(str, AGENT_ACTIONS))
+        if wrong := [rate for rate in self.sft_errors.values() if not 0 <= rate <= 1]:
+            raise OptionError(f"`sft_errors` must lie in [0, 1], got {wrong[0]}.")
+
+    def error_rate(self, play: Any) -> float:
+        """Return the probability of an injected error in the teacher's next message; see `sft_errors`."""
+        return self.sft_errors.get(getattr(play, "action", ""), self.sft_error) if self.sft_errors else self.sft_error
+
+    @property
+    def erring_stages(self) -> int:
+        """How many of the last stages of the warm start have errors: more where they decide how skilled a team is."""
+        return 3 if self.sft_errors else super().erring_stages
 
     @property
     def stages(self) -> tuple[str, ...]:

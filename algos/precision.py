@@ -16,6 +16,8 @@ import torch
 
 from toolorchestra.agents.builtin.adapters import BASE, AdapterPolicy, load_adapters, make_adapters
 from toolorchestra.agents.builtin.model import TokenPolicy
+from toolorchestra.algos import ranks
+from toolorchestra.algos.sharding import whole_weights
 from toolorchestra.toolscale.errors import OptionError, install_line
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ def load_options(config: LearnerOptions) -> dict[str, Any]:
     weights = BitsAndBytesConfig(
         load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype=dtype
     )
-    return {**options, "quantization_config": weights, "device_map": {"": torch.cuda.current_device()}}
+    return {**options, "quantization_config": weights, "device_map": {"": ranks.device()}}
 
 
 def new_adapters(config: LearnerOptions, names: Iterable[str], source: str | Path) -> dict[str, AdapterPolicy]:
@@ -64,21 +66,24 @@ def load_policy(config: LearnerOptions, folder: Path) -> TokenPolicy:
     return TokenPolicy.load(folder, **load_options(config))
 
 
-def save_policy(policy: TokenPolicy, folder: Path) -> None:
-    """Write the policy of one agent into a folder, which has all that is stored nowhere else."""
+def save_policy(policy: TokenPolicy, folder: Path | None) -> None:
+    """Write the policy of one agent into a folder, which has all that is stored nowhere else.
+
+    Processes do so together, and one of them has a folder.
+    """
+    weights = whole_weights(policy.model)
+    if folder is None:
+        return
     if isinstance(policy, AdapterPolicy):
         policy.save(folder, folder / BASE)
     else:
-        policy.save(folder)
+        policy.save(folder, weights)
 
 
 def require_hardware(config: LearnerOptions) -> None:
     """Raise an `OptionError` if this machine or installation lacks what a configuration uses."""
-    if config.quantize and not torch.cuda.is_available():
-        raise OptionError(
-            f"`quantize` {config.quantize} needs a GPU with CUDA, and torch finds none. Leave it out; "
-            "`precision` bf16 with `lora_rank` takes 2 bytes a weight instead of 4."
-        )
+    if "8bit" in config.optimizer and not torch.cuda.is_available():
+        raise OptionError(f"`optimizer` {config.optimizer} needs a GPU with CUDA, and torch finds none. Leave it out.")
     wanted = [name for name, uses in (("quantize", config.quantize), ("optimizer", "8bit" in config.optimizer)) if uses]
     if wanted and find_spec("bitsandbytes") is None:
         raise OptionError(f"`{wanted[0]}` needs bitsandbytes, which is not installed: `pip install bitsandbytes`.")

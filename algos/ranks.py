@@ -18,37 +18,72 @@ from typing import Any, TypeVar
 
 import torch
 from torch import distributed
+from torch.distributed.tensor import DTensor
 
-from toolorchestra.algos.options import processes
+from toolorchestra.algos.launch import LAUNCHED_FSDP, SHARD, launched_sharded, processes
 from toolorchestra.toolscale.errors import OptionError, TrainingError
 from toolorchestra.toolscale.writing import whole_folder
 
 T = TypeVar("T")
 
 _FAILED = "toolorchestra/failed"
+_LAUNCHED_DEEPSPEED = "ACCELERATE_USE_DEEPSPEED"
+_LAUNCHED_PRECISION = "ACCELERATE_MIXED_PRECISION"
 
 
 def start() -> None:
     """Connect the processes that were started together, before anything is put on a device.
 
+    Models are divided by this library (`toolorchestra.algos.sharding`), not by the plugins of accelerate.
+
     Raises:
-        OptionError: Weights or the optimiser's state would be divided over them.
+        OptionError: They were started with a configuration that no learner trains with.
     """
     if processes() == 1 or distributed.is_initialized():
         return
     from accelerate import PartialState
 
-    divided = [name for name in ("FSDP", "DEEPSPEED") if os.environ.get(f"ACCELERATE_USE_{name}", "").lower() == "true"]
-    for name in divided:  # else the connection would already be made their way
-        del os.environ[f"ACCELERATE_USE_{name}"]
+    refused = _refused()
+    if launched_sharded():
+        os.environ[SHARD] = "true"
+    for name in (LAUNCHED_FSDP, _LAUNCHED_DEEPSPEED):  # else the connection would already be made their way
+        os.environ.pop(name, None)
     if not torch.cuda.is_available():  # accelerate would number it, and torch loads no checkpoint to "cpu:0"
         os.environ["ACCELERATE_TORCH_DEVICE"] = "cpu"
     PartialState(cpu=not torch.cuda.is_available())
-    if divided:
-        raise OptionError(
-            f"{' and '.join(divided)} divides a model over processes, and every process here samples and trains with a "
-            "whole one. Start with `torchrun`, or `accelerate launch --multi_gpu` without that plugin."
+    if refused:
+        raise OptionError(refused)
+
+
+def _refused() -> str:
+    """Return what no learner trains with in the configuration of `accelerate launch`; empty if there is nothing."""
+
+    def given(name: str) -> bool:
+        return os.environ.get(name, "").lower() == "true"
+
+    if given(_LAUNCHED_DEEPSPEED):
+        return (
+            "DeepSpeed makes an optimiser step in every backward pass, and learners make several for a step. FSDP2 "
+            "divides the same over the processes: start them with the configuration that "
+            "`python -m toolorchestra.algos.launch_configs fsdp2.yaml` names, or add `--shard` under `torchrun`."
         )
+    if os.environ.get(_LAUNCHED_PRECISION, "no").lower() not in ("no", "fp32", ""):
+        return (
+            f"The configuration asks for mixed precision ({os.environ[_LAUNCHED_PRECISION]}), which is an option of "
+            "the learners, for sampling too: set `mixed_precision: 'no'`, and add `--precision bf16`."
+        )
+    if not given(LAUNCHED_FSDP):
+        return ""
+    if os.environ.get("FSDP_VERSION", "1") != "2":
+        return "The configuration is for FSDP of version 1, and models are divided by version 2: set `fsdp_version: 2`."
+    if given("FSDP_OFFLOAD_PARAMS"):
+        return "Weights are not kept on the CPU between passes: set `fsdp_offload_params: false`."
+    if given("FSDP_ACTIVATION_CHECKPOINTING"):
+        return (
+            "Gradient checkpointing is an option of the learners: set `fsdp_activation_checkpointing: false`, and add "
+            "`--gradient-checkpointing`."
+        )
+    return ""
 
 
 def device() -> torch.device:
@@ -123,13 +158,19 @@ def divided(total: int, what: str, remedy: str) -> int:
 
 @torch.no_grad()
 def add_gradients(parameters: Iterable[torch.nn.Parameter], *, mean: bool = False) -> None:
-    """Replace each gradient by the sum of those of all processes, or by their mean; one that is missing counts as 0."""
+    """Replace each gradient by the sum of those of all processes, or by their mean; one that is missing counts as 0.
+
+    Those of models that are divided over the processes are their mean already.
+    """
     if count() == 1:
         return
     trained = [parameter for parameter in parameters if parameter.requires_grad]
     for parameter in trained:
         if parameter.grad is None:
             parameter.grad = torch.zeros_like(parameter)
+        if isinstance(parameter.grad, DTensor):
+            parameter.grad.mul_(1 if mean else count())
+            continue
         distributed.all_reduce(parameter.grad)
         if mean:
             parameter.grad /= count()

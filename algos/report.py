@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import math
 import shutil
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Column, Table
 
+from toolorchestra.algos.activity import FIRST, Activity, Count
 from toolorchestra.algos.stats import Interval, paired_difference, success_share
 from toolorchestra.envs.render import VisibleConsole
 from toolorchestra.toolscale.errors import OptionError
@@ -150,21 +150,34 @@ class RunLog:
         """Print a line, above the progress bar if there is one."""
         self.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
-    def counter(self, what: str, total: int, every: float = 10.0) -> Callable[[int], None]:
-        """Return what is called with the number of things done so far, and prints it now and then.
+    @contextmanager
+    def watch(self, what: str, total: int) -> Iterator[Count]:
+        """Show how far something is while it lasts; yielded is what is called with the number of things done so far.
 
-        The first line is printed at once, others `every` so many seconds.
+        What cannot be counted has a `total` of 0. Nothing is shown for the first two seconds. On a console that is no
+        terminal, lines are printed.
         """
-        self.say(f"{what}: {total}")
-        begun = last = time.monotonic()
+        if self.silent:
+            yield lambda done: None
+        elif not self.console.is_terminal:
 
-        def count(done: int) -> None:
-            nonlocal last
-            if done < total and time.monotonic() - last >= every:
-                last = time.monotonic()
-                self.say(f"{what}: {done}/{total} after {last - begun:.0f} s")
+            def say(done: int, text: str) -> None:
+                self.say(f"{what}: {done}/{total}, {text}" if total else f"{what}: {text}")
 
-        return count
+            with Activity(say) as activity:
+                yield activity.count
+        else:
+            with nullcontext(self._bar.bar) if self._bar else _progress(self.console) as bar:
+                task = bar.add_task(what, total=total or None, shown="", visible=False)
+
+                def show(done: int, text: str) -> None:
+                    bar.update(task, completed=done, shown=text, visible=True)
+
+                try:
+                    with Activity(show, slowest=FIRST) as activity:
+                        yield activity.count
+                finally:
+                    bar.remove_task(task)
 
     def curves(self, references: Mapping[str, float] | None = None, title: str = "") -> Path:
         """Draw the curves of the run into ``curves.png`` in its folder and return the path; see `draw_curves`."""
@@ -217,21 +230,26 @@ class RunLog:
             self._writers[phase].add_scalar(f"{record['kind']}/{name}", value, record["step"])
 
 
+def _progress(console: Console, width: int = 3) -> Progress:
+    """Return a display of bars; on a console that is no terminal, one that shows nothing."""
+    return Progress(
+        TextColumn("[bold]{task.description}"),
+        BarColumn(bar_width=10, table_column=Column(min_width=10)),
+        MofNCompleteColumn(table_column=Column(min_width=width)),
+        TimeElapsedColumn(table_column=Column(min_width=7)),
+        TextColumn("{task.fields[shown]}", table_column=Column(overflow="fold")),
+        console=console,
+        disable=not console.is_terminal,
+    )
+
+
 class _Bar:
     """A phase's progress bar; on a console that is no terminal, a line each tenth of it."""
 
     def __init__(self, console: Console, phase: str, steps: int, done: int) -> None:
         self.phase, self.steps, self.done = phase, steps, done
         self.latest: dict[str, float] = {}
-        self.bar = Progress(
-            TextColumn("[bold]{task.description}"),
-            BarColumn(bar_width=10, table_column=Column(min_width=10)),
-            MofNCompleteColumn(table_column=Column(min_width=2 * len(str(steps)) + 1)),
-            TimeElapsedColumn(table_column=Column(min_width=7)),
-            TextColumn("{task.fields[shown]}", table_column=Column(overflow="fold")),
-            console=console,
-            disable=not console.is_terminal,
-        )
+        self.bar = _progress(console, 2 * len(str(steps)) + 1)
         self.task = self.bar.add_task(phase.upper(), total=steps, completed=done, shown="")
 
     def update(self, step: int, record: Record) -> None:
@@ -295,11 +313,13 @@ def draw_curves(records: Sequence[Record], references: Mapping[str, float], titl
     figure.suptitle(title, fontsize=13, fontweight="bold")
     parts = iter(figure.subfigures(len(heights), 1, height_ratios=heights, squeeze=False).flat if heights else ())
     if wide:
-        axes = next(parts).subplots(1, len(wide), sharey=True, squeeze=False)[0]
+        part = next(parts)
+        axes = part.subplots(1, len(wide), sharey=True, squeeze=False)[0]
         for ax, phase in zip(axes, wide, strict=True):
             _draw_success(ax, records, phase, colours[phase], references)
         axes[0].set_ylabel("success")
-        axes[-1].legend(loc="lower right", bbox_to_anchor=(1.0, 0.05), fontsize=9)
+        drawn = dict(pair for ax in axes for pair in zip(*reversed(ax.get_legend_handles_labels()), strict=True))
+        part.legend(list(drawn.values()), list(drawn), loc="outside lower center", ncols=2, fontsize=9, frameon=False)
     if rows:
         grid = next(parts).subplots(rows, min(4, len(small)), squeeze=False)
         for ax in grid.flat[len(small) :]:

@@ -1,13 +1,15 @@
 """Selection of training data from recorded episodes: demonstrations for SFT, tasks for RL (ParaManager §3.2, §4.2).
 
 For SFT: right answers, at most one of each question, one that recovers from a failed call first, no tool that
-dominates, and no question of the RL set. For RL: tasks whose samples are neither all right nor all wrong. These are
+dominates, and no question of the RL set. For RL: tasks whose samples are neither all right nor all wrong; or those that
+a base model does not solve and a team does (TMATR-HRL §4.1, Table 3). These are
 pure functions over a summary of each episode (`EpisodeCandidate`), so that files of any size fit in memory; files are
 read and written in `toolorchestra.cli.select`.
 """
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -119,6 +121,7 @@ def select_sft(
     candidates: Sequence[EpisodeCandidate],
     *,
     exclude: Sequence[QuestionRecord] = (),
+    only: Sequence[QuestionRecord] | None = None,
     split: str = "train",
     max_tool_share: float = 0.4,
 ) -> Selection:
@@ -127,19 +130,23 @@ def select_sft(
     Of a question's episodes the first choice recovers from a failed call, then has few failed calls, few calls, low
     cost. Where a tool then has more than `max_tool_share` of all calls (1: no bound), other episodes of the same
     questions are taken, and if that is not enough, questions are left out, those without a recovery first. The
-    questions of `exclude` (the RL set) and of other splits (``all``: none) are left out.
+    questions of `exclude` (the RL set) and of other splits (``all``: none) are left out, and those not in `only`, if
+    that is given (the questions that a base model does not solve, see `select_hard`).
     """
     if not 0.0 < max_tool_share <= 1.0:
         raise OptionError(f"The share of a tool must lie in (0, 1], got {max_tool_share!r}.")
     dropped: Counter[str] = Counter()
-    numbers = questions([*(one.question for one in candidates), *exclude])
-    excluded = set(numbers[len(candidates) :])
+    numbers = questions([*(one.question for one in candidates), *exclude, *(only or ())])
+    excluded = set(numbers[len(candidates) : len(candidates) + len(exclude)])
+    wanted = None if only is None else set(numbers[len(candidates) + len(exclude) :])
     groups: dict[int, list[int]] = {}
     for n, one in enumerate(candidates):
         if reason := _unfit(one, split) or ("" if one.solved else "not solved"):
             dropped[reason] += 1
         elif numbers[n] in excluded:
             dropped["question of the excluded set"] += 1
+        elif wanted is not None and numbers[n] not in wanted:
+            dropped["question that is not wanted"] += 1
         else:
             groups.setdefault(numbers[n], []).append(n)
     ranked = [sorted(group, key=lambda n: _rank(candidates[n])) for group in groups.values()]
@@ -193,6 +200,48 @@ def select_rl(candidates: Sequence[EpisodeCandidate], *, split: str = "train", s
             dropped[f"alike so far, but fewer than {samples} samples"] += 1
         else:
             dropped["all solved" if right else "none solved"] += 1
+    return Selection(questions=len(groups), kept=tuple(kept), dropped=dropped)
+
+
+def select_hard(
+    base: Sequence[EpisodeCandidate],
+    *,
+    solved_by: Sequence[EpisodeCandidate] | None = None,
+    split: str = "train",
+    limit: int | None = None,
+    seed: int = 0,
+) -> Selection:
+    """Select the tasks of a split (``all`` for all) that a base model does not solve and, if given, a team does.
+
+    Args:
+        base: Episodes of the base model; of each question the first that was judged counts (pass@1).
+        solved_by: Episodes of a stronger team, of which one must have solved the question; None: no such condition.
+        split: Split of the tasks.
+        limit: How many of them are drawn; None for all.
+        seed: Seed of the draw.
+    """
+    if limit is not None and limit < 1:
+        raise OptionError(f"Expected at least one task to draw, got a limit of {limit}.")
+    numbers = questions([one.question for one in (*base, *(solved_by or ()))])
+    solved = {number for number, one in zip(numbers[len(base) :], solved_by or (), strict=True) if one.solved}
+    groups: dict[int, list[int]] = {}
+    for n, number in enumerate(numbers[: len(base)]):
+        groups.setdefault(number, []).append(n)
+    kept: list[int] = []
+    dropped: Counter[str] = Counter()
+    for number, group in groups.items():
+        first = next((n for n in group if not _unfit(base[n], split)), None)
+        if first is None:
+            dropped[_unfit(base[group[0]], split)] += 1
+        elif base[first].solved:
+            dropped["solved by the base model"] += 1
+        elif solved_by is not None and number not in solved:
+            dropped["not solved by the team"] += 1
+        else:
+            kept.append(first)
+    if limit is not None and limit < len(kept):
+        dropped["not drawn"] = len(kept) - limit
+        kept = sorted(random.Random(seed).sample(kept, limit))
     return Selection(questions=len(groups), kept=tuple(kept), dropped=dropped)
 
 

@@ -2,6 +2,7 @@
 
     python algos/sft.py                                   the built-in model on the restaurant
     python algos/sft.py --env ID --model PATH             any environment, any causal language model
+    python algos/sft.py --env TMATR-Math-v0 --episodes FILE     each agent, on its side (`toolorchestra.algos.team_sft`)
 
 The policy's renderer encodes the demonstrations (`toolorchestra.algos.demonstrations`) once into ids and labels (−100
 on everything the environment wrote); TRL's `SFTTrainer` trains on these, without template or re-tokenisation. For the
@@ -14,7 +15,7 @@ import toolorchestra.algos  # noqa: F401 - first, also when run as a script: it 
 
 # isort: split
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +23,17 @@ import gymnasium as gym
 
 from toolorchestra.agents.builtin.design_renderer import DesignRenderer
 from toolorchestra.agents.builtin.model import TokenPolicy, build_renderer, prepare_torch
-from toolorchestra.algos import ranks
+from toolorchestra.algos import ranks, team_sft
 from toolorchestra.algos.augmentation import LabelledRow, sft_rows
 from toolorchestra.algos.demonstrations import Demonstration, demonstrate
+from toolorchestra.algos.general_reasoning import general_demonstrations
 from toolorchestra.algos.model_card import card, write_cards
 from toolorchestra.algos.options import LearnerOptions
 from toolorchestra.algos.options_one_agent import TrainSFT
 from toolorchestra.algos.precision import require_hardware, save_policy, start_policy
 from toolorchestra.algos.rollout.starts import make_env
 from toolorchestra.algos.trainer import Report, checkpoint_to_resume, open_run, run_script
+from toolorchestra.envs.registration import is_multiagent
 
 
 def build_policy(
@@ -52,6 +55,7 @@ def teach(config: TrainSFT, report: Report = lambda step, metrics: None) -> Toke
     rng = random.Random(config.seed)
     env = make_env(config.env, config.environment_options)
     good, noisy = ranks.from_main(lambda: demonstrate(env, config))
+    general = ranks.from_main(lambda: _general(config))
     policy = start_policy(config, config.model) if config.model else build_policy(env, good, noisy, seed=config.seed)
     env.close()
     if not config.steps:
@@ -59,16 +63,23 @@ def teach(config: TrainSFT, report: Report = lambda step, metrics: None) -> Toke
     config.set_up(policy.model)
 
     def pick(at: float) -> Sequence[Demonstration]:
+        if general and rng.random() < config.general_share:
+            return general
         return noisy if noisy and at >= config.noisy_from and rng.random() < config.noisy_share else good
 
-    count, every = config.steps * config.batch, [*good, *noisy]
+    count, every = config.steps * config.batch, [*good, *noisy, *general]
     rows = sft_rows(policy.renderer, every, rows=count, rng=rng, curriculum=config.small, pick=pick)
-    checkpoints = config.output / "checkpoints"
+    fit_rows(policy, rows, config, report)
+    return policy
+
+
+def fit_rows(policy: TokenPolicy, rows: Sequence[LabelledRow], config: TrainSFT, report: Report) -> None:
+    """Train a policy in place on rows, as the options of a run say; see `fit`."""
     fit(
         policy,
         rows,
         config,
-        output=checkpoints,
+        output=config.output / "checkpoints",
         batch=config.batch,
         learning_rate=config.rate,
         report=report,
@@ -76,7 +87,13 @@ def teach(config: TrainSFT, report: Report = lambda step, metrics: None) -> Toke
         resume=checkpoint_to_resume(config),
         model_card=card(config, "sft", "Checkpoints"),
     )
-    return policy
+
+
+def _general(config: TrainSFT) -> list[Demonstration]:
+    """Return the general reasoning data to learn from beside the episodes."""
+    if not config.general:
+        return []
+    return general_demonstrations(config.general, min_score=config.general_min_score, limit=config.general_limit)
 
 
 def fit(
@@ -134,16 +151,24 @@ def fit(
 
 
 def train(config: TrainSFT) -> None:
-    """Teach a policy, save it into ``final``, and draw the curves."""
+    """Teach a policy, save it into ``final``, and draw the curves; of several agents each (``final/AGENT``)."""
+    if is_multiagent(config.env):
+        team_sft.train(config, save_run, fit_rows)
+        return
     require_hardware(config)
     ranks.start()
     make_env(config.env, config.environment_options).close()  # wrong options are refused before a folder is made
+    save_run(config, teach)
+
+
+def save_run(config: TrainSFT, taught: Callable[[TrainSFT, Report], TokenPolicy]) -> None:
+    """Teach a policy by a function of the options and of what reports a step, in the folder of a run, and save it."""
     with open_run(config, "sft") as (log, _, done):
         with log.progress("sft", config.steps, done):
-            policy = teach(config, lambda step, metrics: log.log("sft", step, **metrics))
+            policy = taught(config, lambda step, metrics: log.log("sft", step, **metrics))
         with ranks.written(config.output / "final") as draft:
+            save_policy(policy, draft)
             if draft:
-                save_policy(policy, draft)
                 write_cards(draft, config, "sft", "The result")
         log.curves(title=f"SFT on {config.env}")
         log.console.print(f"Policy: {config.output / 'final'}", highlight=False)

@@ -10,6 +10,8 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from toolorchestra.envs.registration import is_multiagent
+from toolorchestra.envs.task_source import EXERCISES
 from toolorchestra.toolscale.writing import whole_folder
 
 if TYPE_CHECKING:
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
 MAXIMA = {
     "steps": 2,
+    "sft_steps": 20,
+    "sft_batch": 4,
     "updates": 2,
     "groups": 2,
     "group_size": 2,
@@ -50,14 +54,22 @@ def toy(config: Options) -> Options:
     """Return options at toy size, with a model made for them; see the module."""
     names = {field.name for field in fields(config)}
     output = config.output.with_name(f"{config.output.name}-smoke")
-    changes: dict[str, Any] = {"output": output, **_environment(config)}
+    changes: dict[str, Any] = {"output": output, **builtin_environment(config)}
     changes |= {name: value for name, value in PASSED_BY_NOTHING.items() if name in names}
     for name, maximum in MAXIMA.items():
         if name in names:
             given = getattr(config, name)
             changes[name] = maximum if given is None else min(given, maximum)
-    if "episodes" in names:
+    if "sampler" in names:
+        changes |= {"sampler": "hf", "weight_sync": "disk"}  # there may be no server
+    if "servers" in names:
+        changes["servers"] = {}
+    if isinstance(limit := getattr(config, "importance_limit", None), float):
+        changes["importance_cap"] = limit
+    if "episodes" in names and not is_multiagent(config.env):
         changes |= {"episodes": (), "difficulty": (1,)}  # oracles play all tasks of these levels
+    if "general" in names:
+        changes["general"] = tuple(filter(lambda file: Path(file).exists(), getattr(config, "general", ())))
     if given_models := [name for name in (*config.model_options, "helper") if getattr(config, name, None)]:
         model = str(make_tiny_model(output.with_name(f"{output.name}-model")))
         for name in given_models:
@@ -66,7 +78,7 @@ def toy(config: Options) -> Options:
     return replace(config, **changes)
 
 
-def _environment(config: LearnerOptions) -> dict[str, Any]:
+def builtin_environment(config: LearnerOptions) -> dict[str, Any]:
     """Return the environment and its options, with what may not be there replaced."""
     absent = {name for name in _FILES if name in config.env_options and not Path(config.env_options[name]).exists()}
     options = {name: text for name, text in config.env_options.items() if name not in {"experts", *absent}}
@@ -76,7 +88,7 @@ def _environment(config: LearnerOptions) -> dict[str, Any]:
     if "preference" in absent:
         options["preference"] = '{"weights": {"outcome": 1.0, "compute": 0.5, "latency": 0.5}, "instruction": ""}'
     changes: dict[str, Any] = {"env_options": options}
-    if config.source is not None or "tasks" in absent:
+    if config.source not in (None, *EXERCISES) or "tasks" in absent:
         from toolorchestra.envs.sources.public import DATASETS
 
         subject = DATASETS[config.source].subject if config.source in DATASETS else ""

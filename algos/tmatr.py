@@ -27,7 +27,6 @@ from __future__ import annotations
 import toolorchestra.algos  # noqa: F401 - first, also when run as a script: it makes settings that torch reads once
 
 # isort: split
-import copy
 import json
 import random
 from collections.abc import Mapping, Sequence
@@ -43,15 +42,16 @@ from toolorchestra.agents.builtin.adapters import AdaptedModel
 from toolorchestra.agents.builtin.model import TokenPolicy
 from toolorchestra.algos import ranks
 from toolorchestra.algos.batching import chunks
-from toolorchestra.algos.evaluation import Scores, make_samplers
+from toolorchestra.algos.evaluation import Scores
 from toolorchestra.algos.losses import dpo_loss
 from toolorchestra.algos.multi_agent_trainer import MultiAgentTrainer
 from toolorchestra.algos.options_several_agents import BOTH, SYSTEM, TrainTMATR
-from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot
+from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot, unjudged_share
 from toolorchestra.algos.rollout.starts import Start
 from toolorchestra.algos.rollout.trajectory import TrainRow, row_logps
+from toolorchestra.algos.sharding import frozen_copy, load_weights
 from toolorchestra.algos.stats import Interval, known_mean, paired_bootstrap
-from toolorchestra.algos.team_learner import PolicyUpdater, TeamLearner
+from toolorchestra.algos.team_learner import PolicyUpdater, TeamLearner, warn_of_nothing
 from toolorchestra.algos.trainer import run_script
 from toolorchestra.toolscale.errors import UnknownNameError
 from toolorchestra.toolscale.writing import write_whole
@@ -106,7 +106,7 @@ class DPOUpdater(PolicyUpdater[TrainTMATR]):
     def refresh(self) -> None:
         """Make the reference what the policy is now."""
         model = self.policy.model
-        frozen = model.frozen_copy() if isinstance(model, AdaptedModel) else copy.deepcopy(model).requires_grad_(False)
+        frozen = model.frozen_copy() if isinstance(model, AdaptedModel) else frozen_copy(model)
         self.reference = frozen.eval()
 
     def loss(self, rows: Sequence[PairRow], pairs: int, tokens: int) -> tuple[Tensor, dict[str, float]]:
@@ -121,8 +121,13 @@ class DPOUpdater(PolicyUpdater[TrainTMATR]):
         both = [row.chosen for row in rows] + [row.rejected for row in rows]
         with torch.no_grad():
             ref_logps, _, _ = row_logps(self.reference, both, self.policy.renderer.pad_id)
-        logps, _, mask = row_logps(self.policy.model, both, self.policy.renderer.pad_id)  # (2B, T)
+            if (temperature := self.config.temperature) != 1 and self.unchanged:
+                drawn, sampled, mask = row_logps(self.policy.model, both, self.policy.renderer.pad_id, temperature)
+                self.mismatch.add(sampled, drawn, mask)
+        logps, sampled, mask = row_logps(self.policy.model, both, self.policy.renderer.pad_id)  # (2B, T)
         # the policy last: with gradient checkpointing its adapter must be the active one in the backward pass
+        if temperature == 1 and self.unchanged:
+            self.mismatch.add(sampled, logps, mask)
         chosen, rejected = (logps * mask).sum(-1).chunk(2)  # (B,) each
         losses, margins = dpo_loss(chosen, rejected, *(ref_logps * mask).sum(-1).chunk(2), beta=self.config.beta)
         dpo, sft = losses.sum() / pairs, -chosen.sum() / tokens
@@ -136,12 +141,10 @@ class DPOUpdater(PolicyUpdater[TrainTMATR]):
         learning = [rows for rows in agents if rows]
         for rows in learning:
             tokens = sum(sum(row.chosen.mask) for row in rows)
-            for part in self.parts(
-                ranks.share(rows), lambda row: max(row.chosen.length, row.rejected.length), sequences=2
-            ):
+            for part, counts in self.parts(rows, lambda row: max(row.chosen.length, row.rejected.length), sequences=2):
                 loss, found = self.loss(part, len(rows), tokens)
-                loss.backward()  # type: ignore[no-untyped-call]  # torch's
-                metrics = {name: value + found[name] / len(learning) for name, value in metrics.items()}
+                torch.autograd.backward(loss * counts)
+                metrics = {name: value + counts * found[name] / len(learning) for name, value in metrics.items()}
         everywhere = ranks.gather(metrics)
         metrics = {name: sum(found[name] for found in everywhere) for name in metrics}
         return {**metrics, "grad_norm": self.apply_gradients()}
@@ -157,7 +160,7 @@ class DPOUpdater(PolicyUpdater[TrainTMATR]):
         if state["reference"] is not None:
             self.refresh()
             assert self.reference is not None
-            self.reference.load_state_dict(state["reference"])
+            load_weights(self.reference, state["reference"])
 
 
 class OnlineDPO(TeamLearner[TrainTMATR, DPOUpdater]):
@@ -182,11 +185,17 @@ class OnlineDPO(TeamLearner[TrainTMATR, DPOUpdater]):
         begun = [start.another(rng) for start in starts for _ in range(config.rollouts)]
         engine.generated.clear()
         played = [engine.start(start) for start in ranks.share(begun)]
-        engine.play(make_samplers(self.policies, config.temperature, rng, config.memory), played)
+        samplers = self.samplers(rng)
+        with self.sampling():
+            engine.play(samplers, played)
         slots = ranks.merge(played)
         found = [select(episodes, config.threshold) for episodes in chunks(slots, config.rollouts)]
         pairs = [pair for pair in found if pair is not None]
         metrics = {"stage": stage + 1.0, **measure(slots, pairs, engine)}
+        if len(pairs) < config.min_pairs:
+            warn_of_nothing(
+                step, f"of {config.questions} questions {len(pairs)} made a pair, and `min_pairs` is {config.min_pairs}"
+            )
         return metrics | self._update(pairs, config.learners(step, self.agents), rng)
 
     def _begin_stage(self, step: int) -> None:
@@ -202,6 +211,8 @@ class OnlineDPO(TeamLearner[TrainTMATR, DPOUpdater]):
         """Let agents learn from pairs, and return the metrics: means over the optimiser steps."""
         config = self.config
         found: dict[str, list[dict[str, float]]] = {}
+        for updater in self.updaters.values():
+            updater.begin()
         if len(pairs) >= config.min_pairs:
             for _ in range(config.epochs):
                 for part in chunks(rng.sample(pairs, len(pairs)), config.minibatch):
@@ -221,9 +232,11 @@ def measure(slots: Sequence[Slot], pairs: Sequence[EpisodePair], engine: MultiAg
     """Return metrics of a batch of rollouts."""
     gaps = [pair.better.reward - pair.worse.reward for pair in pairs]
     return {
+        "unjudged": unjudged_share(slots),
         "reward": known_mean([slot.reward for slot in slots]),
         "success": known_mean([slot.success for slot in slots]),
         "calls": float(np.mean([slot.calls for slot in slots])),
+        "calling": float(np.mean([slot.calls > 0 for slot in slots])),
         "messages": float(np.mean([len(slot.play.episode.turns) for slot in slots])),
         "pairs": float(len(pairs)),
         "gap": known_mean(gaps),
@@ -238,8 +251,9 @@ def report(config: TrainTMATR, by_step: Mapping[int, Scores]) -> list[dict[str, 
     """Return the scores of the team (given by step) after each stage, compared with its start.
 
     Each entry has ``stage`` (0 is the start), ``learner``, ``step``, and of the held-out episodes ``success`` (pass@1),
-    ``gain`` (over the start, with ``low`` and ``high`` of its 95 % interval over tasks), ``reward``, ``calls`` (tool
-    calls of an episode), ``more_calls`` (than at the start), and the scores of greedy episodes and of several samples.
+    ``gain`` (over the start, with ``low`` and ``high`` of its 95 % interval over tasks), ``reward``, ``calling``
+    (share of episodes with a tool call), ``calls`` (of an episode), ``more_calls`` (than at the start), and the scores
+    of greedy episodes and of several samples.
     """
     start, found = by_step[0], []
     for stage, learner in enumerate(("", *config.stages)):
@@ -259,6 +273,7 @@ COLUMNS = {
     "over the start, points": "{points}",
     "greedy": "{greedy:.1%}",
     "reward": "{reward:.3f}",
+    "with tools": "{calling:.0%}",
     "tool calls": "{calls:.2f}",
     "change": "{more_calls:+.2f}",
 }

@@ -12,20 +12,20 @@ import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from toolorchestra.agents.builtin.model import prepare_torch
 from toolorchestra.algos import memory, ranks
 from toolorchestra.algos.config_files import parse_options, write_config
+from toolorchestra.algos.dry_run import require_memory
 from toolorchestra.algos.evaluation import PolicyScores, Scores
 from toolorchestra.algos.model_card import write_cards
 from toolorchestra.algos.options import LearnerOptions, TrainOptions
 from toolorchestra.algos.parent import end_with_parent
 from toolorchestra.algos.precision import require_hardware
 from toolorchestra.algos.report import RunLog, set_aside
-from toolorchestra.algos.requirements import require_memory
 from toolorchestra.algos.stats import Interval, paired_bootstrap
 from toolorchestra.toolscale.claim import Claim
 from toolorchestra.toolscale.errors import OptionError, ToolOrchestraError, exit_status
@@ -230,8 +230,11 @@ class Trainer(ABC, Generic[C, S]):
         """Train the policies from step `done` to the last one."""
 
     @abstractmethod
-    def save(self, folder: Path) -> None:
-        """Write the trained policies, in one process."""
+    def save(self, folder: Path | None) -> None:
+        """Write the trained policies to a folder, if one is given.
+
+        Processes do so together, and one of them has a folder.
+        """
 
     @abstractmethod
     def conclude(self) -> None:
@@ -246,22 +249,25 @@ class Trainer(ABC, Generic[C, S]):
         config = self.config
         prepare_torch(config.torch_threads)
         with open_run(config, self.phase, updates=self.updates) as (self.log, self.checkpoint, self.done):
+            self.log.say(f"{self.phase.upper()} on {config.env}, in {config.output}")
             start = config.output / "start"
             if ranks.from_main(lambda: self.checkpoint is None and not (config.resume and start.is_dir())):
-                progress = self.log.progress("sft", config.sft_steps) if config.warm_started else nullcontext()
+                taught = config.warm_started
+                progress = self.log.progress("sft", config.sft_steps) if taught else self.log.watch("Loading", 0)
                 with progress, ranks.written(start) as draft:
                     self.warm_up(draft, self.reporter("sft"))
                     if draft:
                         write_cards(draft, config, self.phase, "The start")
-            self.load(start)
+            with self.log.watch("Loading", 0):
+                self.load(start)
             room = memory.budget(self.device, config.memory) / memory.GIB
-            self.log.say(f"{self.phase.upper()} on {self.device}: {room:.2g} GiB beside the weights (--memory).")
+            self.log.say(f"{self.device}: {room:.2g} GiB beside the weights (--memory).")
             self.judge(0)
             with self.log.progress(self.phase, config.total, self.done):
                 self.fit()
             with ranks.written(config.output / "final") as draft:
+                self.save(draft)
                 if draft:
-                    self.save(draft)
                     write_cards(draft, config, self.phase, "The result")
             self.judge(config.total)
             if self.scores:

@@ -8,24 +8,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch.nn.parallel import DistributedDataParallel
 from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOTrainer, SFTTrainer
 
 from toolorchestra.agents.builtin.adapters import AdaptedModel
 from toolorchestra.agents.builtin.model import ADAPTER_CONFIG
-from toolorchestra.algos import memory, ranks
+from toolorchestra.algos import memory, ranks, sharding
+from toolorchestra.algos.activity import Count, Watch, unwatched
 from toolorchestra.algos.batching import bundles
 from toolorchestra.algos.logits import base_model, hidden_states, in_chunks
 from toolorchestra.algos.mismatch import Mismatch
 from toolorchestra.algos.optimizers import scheduler_name
 from toolorchestra.algos.options import LearnerOptions, Schedule
+from toolorchestra.algos.product_ratio import product_ratio_loss
 from toolorchestra.algos.trainer import Report, remove_checkpoints
 from toolorchestra.toolscale.errors import TrainingError
 
@@ -102,12 +104,41 @@ class _WholeCheckpoints:
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         """Load a checkpoint; beside copies of an adapter transformers would leave out the adapter itself."""
-        super()._load_from_checkpoint(resume_from_checkpoint, model)  # type: ignore[misc]
         host = self.model if model is None else model  # type: ignore[attr-defined]
+        if sharding.sharded(host):
+            from safetensors.torch import load_file
+
+            for file in sorted(Path(resume_from_checkpoint).glob("*.safetensors")):
+                sharding.load_weights(host, load_file(file))
+            return
+        super()._load_from_checkpoint(resume_from_checkpoint, model)  # type: ignore[misc]
         if (Path(resume_from_checkpoint) / ADAPTER_CONFIG).is_file():
             from peft import load_peft_weights, set_peft_model_state_dict
 
             set_peft_model_state_dict(host, load_peft_weights(resume_from_checkpoint, device="cpu"), "default")
+
+    def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
+        """Write the weights, of all processes if they are divided."""
+        weights = sharding.whole_weights(self.model)  # type: ignore[attr-defined]  # the trainer's
+        if weights is None:
+            super().save_model(output_dir, _internal_call)  # type: ignore[misc]  # transformers'
+        elif self.args.should_save:
+            self._save(output_dir, state_dict=weights)  # type: ignore[attr-defined]  # transformers'
+
+    def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
+        """Write the optimiser's state, of all processes if it is divided."""
+        optimizer = self.optimizer  # type: ignore[attr-defined]  # the trainer's
+        state = sharding.whole(optimizer.state_dict())
+        optimizer.state_dict = lambda: state
+        try:
+            super()._save_optimizer_and_scheduler(output_dir)  # type: ignore[misc]  # transformers'
+        finally:
+            del optimizer.state_dict
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        """Load the optimiser's state, and divide it if the model is."""
+        super()._load_optimizer_and_scheduler(checkpoint)  # type: ignore[misc]  # transformers'
+        sharding.divide_state(self.optimizer)  # type: ignore[attr-defined]  # the trainer's
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         """Write a checkpoint aside, add what callbacks have for it, and put it in its place."""
@@ -165,17 +196,30 @@ class _Bundling:
         assert waiting is not None
         return waiting + (total - waiting.detach())
 
+    def in_step(self, model: Any, found: list[list[int]]) -> list[list[int]]:
+        """Return bundles, and if the model is divided some more that do not count, as many as other processes have."""
+        if not sharding.sharded(model):
+            return found
+        return found + [found[-1][:1]] * (max(ranks.gather(len(found))) - len(found))
+
+    def _wrap_model(self, model: Any, *arguments: Any, **options: Any) -> Any:
+        """Return the model without a wrapper that would exchange gradients in every backward pass."""
+        prepare = self.accelerator.prepare_model  # type: ignore[attr-defined]  # the trainer's
+        self.accelerator.prepare_model = partial(prepare, evaluation_mode=True)  # type: ignore[attr-defined]
+        return super()._wrap_model(model, *arguments, **options)  # type: ignore[misc]  # transformers'
+
     def training_step(self, model: Any, *arguments: Any, **options: Any) -> Tensor:
         """Make the forward and backward passes of a step.
 
-        Processes may have different numbers of them, so their gradients are averaged once, after the last, and not by
-        the wrapper of torch, which would do that in every backward pass.
+        Processes may have different numbers of them, so their gradients are averaged once, after the last.
         """
-        whole = model.module if isinstance(model, DistributedDataParallel) else model
-        loss: Tensor = super().training_step(whole, *arguments, **options)  # type: ignore[misc]  # the trainer's
-        if whole is not model:
-            ranks.add_gradients(whole.parameters(), mean=True)
+        loss: Tensor = super().training_step(model, *arguments, **options)  # type: ignore[misc]  # the trainer's
+        ranks.add_gradients(model.parameters(), mean=True)
         return loss
+
+    def _clip_grad_norm(self, model: Any) -> Any:
+        """Clip gradients, and return their norm before that as a number that all processes have."""
+        return sharding.whole(super()._clip_grad_norm(model))  # type: ignore[misc]  # transformers'
 
 
 class BundlingSFTTrainer(_WholeCheckpoints, _Bundling, SFTTrainer):
@@ -189,16 +233,17 @@ class BundlingSFTTrainer(_WholeCheckpoints, _Bundling, SFTTrainer):
         rows = [row for row in range(len(ids)) if bool((labels[row, 1:] != -100).any())] or [0]
         found = self.bundles(model, [lengths[row] for row in rows])
 
+        def entropy(several: list[int]) -> Tensor:
+            with self.accelerator.autocast():
+                states = hidden_states(model, [ids[row, : lengths[row]].tolist() for row in several], 0)  # (B, W, H)
+                wanted = labels[several, 1 : states.size(1)]
+                known = wanted != -100
+                return in_chunks(model, _cross_entropy, states[:, :-1][known], wanted[known]).sum()
+
         def losses() -> Iterator[Tensor]:
-            for bundle in found:
+            for number, bundle in enumerate(self.in_step(model, found)):
                 several = [rows[n] for n in bundle]
-                sequences = [ids[row, : lengths[row]].tolist() for row in several]
-                with self.accelerator.autocast():
-                    states = hidden_states(model, sequences, 0)  # (B, W, H)
-                    wanted = labels[several, 1 : states.size(1)]
-                    known = wanted != -100
-                    entropies = in_chunks(model, _cross_entropy, states[:, :-1][known], wanted[known])
-                    yield entropies.sum() / count
+                yield sharding.forward(model, partial(entropy, several)) / count * (number < len(found))
 
         return self.backward_each(losses())
 
@@ -211,15 +256,24 @@ class BundlingGRPOTrainer(_WholeCheckpoints, _Bundling, GRPOTrainer):
     """`GRPOTrainer` that trains on bundles of rows of similar length, each with a backward pass of its own.
 
     Rows without a token to train on are left out. The gradient is that of the whole batch. `mismatch` compares
-    log-probabilities with those of the sampler.
+    log-probabilities with those of the sampler, and `watch` shows how far an update is.
     """
 
     vllm_generation: Any = None
     _latest: Tensor | None = None  # log-probabilities of the last forward pass
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
+    def __init__(self, *arguments: Any, product_ratio: bool = False, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.mismatch = Mismatch()
+        self.watch: Watch = unwatched
+        self.product_ratio = product_ratio
+
+    def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
+        """Return the loss of a bundle: TRL's, or with `product_ratio` that with the ratio of whole sequences."""
+        if not self.product_ratio:
+            loss: Tensor = super()._compute_loss(model, inputs)  # type: ignore[no-untyped-call]  # TRL's
+            return loss
+        return product_ratio_loss(self, model, inputs)
 
     def correct_importance(self) -> None:
         """Correct for the sampler's log-probabilities as TRL does with vLLM, though the model itself generates."""
@@ -238,27 +292,33 @@ class BundlingGRPOTrainer(_WholeCheckpoints, _Bundling, GRPOTrainer):
         before = {name: len(values) for name, values in metrics.items()}
         shares: list[float] = []
 
-        def losses() -> Iterator[Tensor]:
-            for bundle in found:
-                several = [rows[n] for n in bundle]
+        def losses(done: Count) -> Iterator[Tensor]:
+            for number, bundle in enumerate(self.in_step(model, found)):
+                done(number)
+                several, counts = [rows[n] for n in bundle], number < len(found)
                 part = {
                     name: value[several] if torch.is_tensor(value) and value.dim() and len(value) == count else value
                     for name, value in inputs.items()
                 }
                 loss: Tensor = super(BundlingGRPOTrainer, self).compute_loss(model, part)
-                if "sampling_per_token_logps" in part and self._latest is not None:
+                if counts and "sampling_per_token_logps" in part and self._latest is not None:
                     # later updates of a batch are off policy; log-probabilities from before them are then at hand
                     logps = part.get("old_per_token_logps", self._latest)
                     self.mismatch.add(part["sampling_per_token_logps"], logps, weights[several])
-                shares.append(float(trained[several].sum()))
+                shares.append(float(trained[several].sum()) * counts)
                 # a mean over rows; dapo divides by the tokens of the whole batch already
-                yield loss if self.loss_type == "dapo" else loss * len(several) / count
+                yield (loss if self.loss_type == "dapo" else loss * len(several) / count) * counts
 
-        gather, self.accelerator.gather = self.accelerator.gather, lambda value: value  # others have other bundles
+        accelerator = self.accelerator
+        gather, reduce = accelerator.gather, accelerator.reduce
+        accelerator.gather = accelerator.reduce = lambda value, **_: (
+            value
+        )  # others have other bundles, and may have more
         try:
-            loss = self.backward_each(losses())
+            with self.watch("Passes of an update", len(found)) as done:
+                loss = self.backward_each(losses(done))
         finally:
-            self.accelerator.gather = gather
+            accelerator.gather, accelerator.reduce = gather, reduce
         for name, values in metrics.items():  # of each part, as means over its tokens
             if len(new := values[before.get(name, 0) :]) == len(shares):
                 parts = [part for own in ranks.gather(list(zip(new, shares, strict=True))) for part in own]
@@ -290,7 +350,7 @@ class BundlingGRPOTrainer(_WholeCheckpoints, _Bundling, GRPOTrainer):
         lengths = attention_mask.sum(1)
         logps = input_ids.new_zeros((len(input_ids), logits_to_keep), dtype=torch.float32)
         entropies = torch.zeros_like(logps)
-        for rows in self.bundles(model, lengths.tolist()):
+        for rows in self.in_step(model, self.bundles(model, lengths.tolist())):
             width = int(lengths[rows].max())
             places = torch.arange(width, device=input_ids.device) + (before - prompts[rows])[:, None]  # (b, W)
             inside = torch.arange(width, device=input_ids.device) < lengths[rows][:, None]

@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any, Protocol
 
 from toolorchestra.agents.builtin.model import TokenPolicy
+from toolorchestra.agents.builtin.renderer import Message
 from toolorchestra.algos.augmentation import LabelledRow, exchange_numbers, labelled
 from toolorchestra.algos.demonstrations import Demonstration, encode, until_last_action
 from toolorchestra.algos.rollout.starts import Start
@@ -25,15 +26,21 @@ from toolorchestra.toolscale.task import Task
 
 STAGES = 5
 """Stages of the demonstrations: ever harder; the last is of the environment itself, with injected errors."""
+_ENVIRONMENTS = "toolorchestra.envs."
 _DIGITS = 4  # of a number that is exchanged for others: longer ones are rarely values
 _FORM = 0.9  # a number in more than this share of episodes is part of their form ("turn 2 of 3"), and no value
 _MESSAGES = 3  # of an episode at least: so many episodes as a third of the rows give enough to draw from
 
 
+ErrorRate = float | Callable[[Any], float]
+"""Probability of an injected error in a message; a function gives it for a play whose current agent is to write."""
+
+
 class Teacher(Protocol):
     """What the module ``teacher`` of a protocol has, or the module of an environment itself.
 
-    It may also have `options`, which returns options of the environment for how hard it is to be, from 0 to 1.
+    It may also have `options`, which returns options of the environment for how hard it is to be, from 0 to 1, and
+    `GROWING`, the names of options that grow with the stages where they are given.
     """
 
     def knows(self, task: Task, /) -> bool:
@@ -50,8 +57,13 @@ class Teacher(Protocol):
 
 
 def teacher_of(env: MultiAgentEnv) -> Teacher:
-    """Return the teacher of an environment that was made by its id; an `OptionError` if it has none."""
-    teacher = _teacher(import_module(env.home))
+    """Return the teacher of an environment that was made by its id; an `OptionError` if it has none.
+
+    One of your own is taught by its module, or by the teacher of the protocol whose class it is.
+    """
+    own = (kind.__module__ for kind in type(env).__mro__ if kind.__module__.startswith(_ENVIRONMENTS))
+    homes = dict.fromkeys((env.home, *(module.rpartition(".")[0] for module in own)))
+    teacher = next((found for home in homes if (found := _teacher(import_module(home)))), None)
     if teacher is None:
         raise OptionError(
             f"{env.protocol} has no teacher, so built-in models cannot learn it: give models that can play it already "
@@ -72,10 +84,11 @@ def demonstration_options(env_id: str, given: Mapping[str, Any], hardness: float
     A number given for an option that grows with the stages (the noise of MSARL) is that of the last stage.
     """
     taught, last = teacher_options(env_id, hardness), teacher_options(env_id)
+    growing: Sequence[str] = getattr(_teacher(protocol_module(env_id)), "GROWING", ())
     grown = {
         name: round(hardness * value)
         for name, value in given.items()
-        if isinstance(value, int) and taught.get(name) != last.get(name)
+        if isinstance(value, int) and (name in growing or taught.get(name) != last.get(name))
     }
     return {**taught, **given, **grown}
 
@@ -96,7 +109,7 @@ def _teacher(home: ModuleType) -> Teacher | None:
 
 
 def teacher_demonstrations(
-    env: MultiAgentEnv, teacher: Teacher, starts: Sequence[Start], error: float, rng: random.Random
+    env: MultiAgentEnv, teacher: Teacher, starts: Sequence[Start], error: ErrorRate, rng: random.Random
 ) -> list[Demonstration]:
     """Return the teacher's demonstrations, one of each agent's side, in the episodes of these starts.
 
@@ -107,12 +120,24 @@ def teacher_demonstrations(
         env.reset(seed=rng.getrandbits(31), options=start.reset_options())
         play = env.play
         while not play.over:
-            play.act(teacher.inject_error(play, rng) if rng.random() < error else teacher.teach(play))
+            rate = error(play) if callable(error) else error
+            play.act(teacher.inject_error(play, rng) if rng.random() < rate else teacher.teach(play))
         solved = play.episode.outcome == "solved"
-        for history in play.histories.values():
-            if messages := until_last_action(history):
-                found.append(Demonstration(messages, (), play.task.difficulty, solved))
+        for agent, history in play.histories.items():
+            earlier: list[Message] = []
+            for one in (*play.closed_histories.get(agent, ()), history):
+                context = _common_actions(earlier, one)
+                if len(messages := until_last_action(one)) > context:
+                    found.append(Demonstration(messages, (), play.task.difficulty, solved, context))
+                earlier = one
     return found
+
+
+def _common_actions(earlier: Sequence[Message], history: Sequence[Message]) -> int:
+    """Return how many messages of a history end with the last action that was written in an earlier one."""
+    known = set(map(id, earlier))
+    own = (n for n, message in enumerate(history) if message["role"] == "assistant" and id(message) in known)
+    return max((n + 1 for n in own), default=0)
 
 
 def staged_rows(
@@ -121,8 +146,9 @@ def staged_rows(
     policy: TokenPolicy,
     *,
     rows: int,
-    error: float,
+    error: ErrorRate,
     rng: random.Random,
+    erring: int = 1,
 ) -> list[LabelledRow]:
     """Return rows of (ids, labels) in the order in which they are trained on: harder ones later, injected errors last.
 
@@ -131,22 +157,32 @@ def staged_rows(
         starts: Where episodes begin.
         policy: The policy that learns.
         rows: How many.
-        error: Probability of an injected error in a message of the last stage.
+        error: Probability of an injected error in a message of the last stages.
         rng: Source of randomness.
+        erring: How many of the last stages have injected errors.
     """
-    vocabulary = policy.tokenizer.get_vocab().items()
-    numbers = sorted(i for token, i in vocabulary if token.isdigit() and len(token) <= _DIGITS)
     made: list[LabelledRow] = []
     for stage in range(STAGES):
         env = make_env(min(1.0, stage / (STAGES - 2)))
         count = rows * (stage + 1) // STAGES - len(made)
         plays = [rng.choice(starts) for _ in range(count // _MESSAGES + 1)]
-        demonstrations = teacher_demonstrations(env, teacher_of(env), plays, error if stage == STAGES - 1 else 0.0, rng)
-        sides = [encode(policy.renderer, demonstration) for demonstration in demonstrations]
-        occurrences = Counter(i for ids, _ in sides for i in set(ids))
-        values = [number for number in numbers if occurrences[number] < _FORM * len(sides)]
-        for _ in range(count):
-            ids, mask = rng.choice(sides)
-            ids = exchange_numbers(ids, mask, values, rng)
-            made.append(labelled(ids, mask))
+        rate = error if stage >= STAGES - erring else 0.0
+        demonstrations = teacher_demonstrations(env, teacher_of(env), plays, rate, rng)
+        made += drawn_rows(policy, demonstrations, count, rng)
+    return made
+
+
+def drawn_rows(
+    policy: TokenPolicy, demonstrations: Sequence[Demonstration], count: int, rng: random.Random
+) -> list[LabelledRow]:
+    """Return rows drawn from demonstrations, in each of which the numbers that are copied are exchanged for others."""
+    sides = [encode(policy.renderer, demonstration) for demonstration in demonstrations]
+    vocabulary = policy.tokenizer.get_vocab().items()
+    numbers = sorted(i for token, i in vocabulary if token.isdigit() and len(token) <= _DIGITS)
+    occurrences = Counter(i for ids, _ in sides for i in set(ids))
+    values = [number for number in numbers if occurrences[number] < _FORM * len(sides)]
+    made = []
+    for _ in range(count):
+        ids, mask = rng.choice(sides)
+        made.append(labelled(exchange_numbers(ids, mask, values, rng), mask))
     return made

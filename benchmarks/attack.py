@@ -1,6 +1,6 @@
 """Attack the library in every way there is, and print what was tried, what held and what took longest.
 
-    python benchmarks/attack.py                     the whole campaign: some hours on one core
+    python benchmarks/attack.py                     the whole campaign: about an hour on two cores
     python benchmarks/attack.py --scale 0.001       a thousandth of it, within minutes
     python benchmarks/attack.py --parts parsers sandboxes
     python benchmarks/attack.py --record            and write down what was found
@@ -15,6 +15,11 @@ The parts:
 - *kills*: runs that are killed at random moments and continued (`kills.py`);
 - *disk*: commands that write to a disk that is full, or where they may not (`disk_full.py`).
 
+A part is tried in slices, so many at the same time as there are `--workers`. `--record` writes the results down after
+each slice and goes on with those that the record lacks, so a campaign that was interrupted is continued by the same
+command; delete the record to begin anew. Kills of the whole campaign are those that `kills.py` has recorded, and as
+many more as are missing.
+
 The exit status is 1 if something did not hold, and 2 if a part could not be run, which is said beside it.
 """
 
@@ -23,28 +28,50 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import multiprocessing
+import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
+from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
-from campaign import Part
+from campaign import Part, merged
 from provenance import provenance
+
+from toolorchestra.toolscale.writing import write_whole
 
 ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results" / "attack.json"
 SANDBOX_TESTS = "tests/envs/tools/sandbox"
-TEXTS, ACTIONS, ACTIONS_AT_LENGTH, CHUNK, KILLS = 1_000_000, 20_000, 100_000, 1_000, 50
+TEXTS, ACTIONS, ACTIONS_AT_LENGTH, CHUNK, KILLS = 1_000_000, 5_000, 100_000, 1_000, 50
+CHUNKS = 20
+"""Chunks of texts in a slice."""
+PARSER_SLICES = 20
+AT_LENGTH = "one environment at length"
 
 
-def grading(scale: float) -> list[Part]:
+class Kind(NamedTuple):
+    """A kind of attack: the names of its slices at a scale, and what tries one of them."""
+
+    slices: Callable[[float], Sequence[str]]
+    attack: Callable[[str, float], list[Part]]
+
+
+def text_seeds(scale: float) -> range:
+    """Return the seeds of the chunks of texts."""
+    return range(max(1, round(TEXTS * scale / CHUNK)))
+
+
+def grading(first: str, scale: float) -> list[Part]:
     """Grade hostile answers and compute hostile expressions; a chunk that does not hold ends at its first fault."""
     graders = importlib.import_module("graders")
     part = Part("grading: answers and expressions")
-    for seed in range(max(1, round(TEXTS * scale / CHUNK))):
+    for seed in text_seeds(scale)[int(first) :][:CHUNKS]:
         try:
             _, slowest = graders.attack(CHUNK, seed)
         except AssertionError as error:
@@ -56,41 +83,37 @@ def grading(scale: float) -> list[Part]:
     return [part]
 
 
-def actions(scale: float) -> list[Part]:
-    """Send hostile actions to every environment."""
+def actions(where: str, scale: float) -> list[Part]:
+    """Send hostile actions to an environment."""
     from toolorchestra.envs.checks.environment import check_environment
 
-    hostile = importlib.import_module("hostile")
-    found = []
-    count = max(20, round(ACTIONS * scale))
-    for env_id in importlib.import_module("checks").ids():
-        protocol = env_id.partition("-")[0]
-        part = next((one for one in found if one.name == f"actions: {protocol}"), None)
-        if part is None:
-            found.append(part := Part(f"actions: {protocol}"))
-        start = time.process_time()
-        report = check_environment(env_id, checks=["hostile"], hostile=count)
-        part.note(f"{count:,} actions to {env_id}", time.process_time() - start, None if report.passed else str(report))
-        part.tried, part.held = part.tried + count - 1, part.held + (count - 1) * report.passed
-    part = Part("actions: at length")
-    count, start = max(100, round(ACTIONS_AT_LENGTH * scale)), time.process_time()
-    fault = None
-    try:
-        hostile.attack(hostile.load_domain("restaurant"), count, 0)
-    except Exception as error:
-        fault = f"{type(error).__name__}: {error}"
-    part.note(f"{count:,} actions to one environment", time.process_time() - start, fault)
+    start = time.process_time()
+    if where == AT_LENGTH:
+        hostile = importlib.import_module("hostile")
+        part, count, fault = Part("actions: at length"), max(100, round(ACTIONS_AT_LENGTH * scale)), None
+        try:
+            hostile.attack(hostile.load_domain("restaurant"), count, 0)
+        except Exception as error:
+            fault = f"{type(error).__name__}: {error}"
+    else:
+        part, count = Part(f"actions: {where.partition('-')[0]}"), max(20, round(ACTIONS * scale))
+        report = check_environment(where, checks=["hostile"], hostile=count)
+        fault = None if report.passed else str(report)
+    part.note(f"{count:,} actions to {where}", time.process_time() - start, fault)
     part.tried, part.held = part.tried + count - 1, part.held + (count - 1) * (fault is None)
-    return [*found, part]
+    return [part]
 
 
-def parsers(scale: float) -> list[Part]:
+def parsers(start: str, scale: float) -> list[Part]:
     """Give every parser long texts."""
-    parts: list[Part] = importlib.import_module("parsers").campaign(every=max(1, round(min(0.03 / scale, 40))))
+    every = max(1, round(min(0.03 / scale, 40)))
+    parts: list[Part] = importlib.import_module("parsers").campaign(
+        every=every * PARSER_SLICES, start=every * int(start)
+    )
     return parts
 
 
-def sandboxes(scale: float) -> list[Part]:
+def sandboxes(_: str, scale: float) -> list[Part]:
     """Run the programs of the tests of the sandboxes, each on every backend, whatever the scale."""
     del scale
     with tempfile.TemporaryDirectory() as folder:
@@ -113,10 +136,10 @@ def sandboxes(scale: float) -> list[Part]:
     return list(parts.values())
 
 
-def kills(scale: float) -> list[Part]:
+def kills(_: str, scale: float) -> list[Part]:
     """Kill runs of every kind, in a process that has no threads before it forks."""
     with tempfile.TemporaryDirectory() as folder:
-        report = Path(folder) / "kills.json"
+        report = Path(__file__).parent / "results" / "kills.json" if scale == 1 else Path(folder) / "kills.json"
         command = [sys.executable, str(Path(__file__).with_name("kills.py")), "--record", "--output", str(report)]
         command += ["--kills", str(max(1, round(KILLS * scale)))]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -136,29 +159,44 @@ def kills(scale: float) -> list[Part]:
     return parts
 
 
-def elsewhere(module: str, what: str) -> Callable[[float], list[Part]]:
-    """Return the part that a script of its own holds."""
+def elsewhere(module: str) -> Kind:
+    """Return the kind that a script of its own tries, whatever the scale."""
 
-    def run(scale: float) -> list[Part]:
+    def attack(_: str, scale: float) -> list[Part]:
         del scale
-        try:
-            campaign = importlib.import_module(module).campaign
-        except (ModuleNotFoundError, AttributeError) as error:
-            return [Part(what, skipped=str(error))]
-        return list(campaign())
+        return list(importlib.import_module(module).campaign())
 
-    return run
+    return Kind(whole, attack)
 
 
-PARTS: dict[str, Callable[[float], list[Part]]] = {
-    "grading": grading,
-    "actions": actions,
-    "parsers": parsers,
-    "sandboxes": sandboxes,
-    "servers": elsewhere("faulty_servers", "servers"),
-    "kills": kills,
-    "disk": elsewhere("disk_full", "disk"),
+def whole(scale: float) -> Sequence[str]:
+    """Return the slices of what is tried at once."""
+    del scale
+    return ("whole",)
+
+
+def environments(scale: float) -> Sequence[str]:
+    """Return the ids of the environments that actions are sent to."""
+    del scale
+    return [*importlib.import_module("checks").ids(), AT_LENGTH]
+
+
+KINDS = {
+    "kills": Kind(whole, kills),  # first, since most of the time they wait
+    "servers": elsewhere("faulty_servers"),
+    "disk": elsewhere("disk_full"),
+    "sandboxes": Kind(whole, sandboxes),
+    "actions": Kind(environments, actions),
+    "grading": Kind(lambda scale: [str(first) for first in text_seeds(scale)[::CHUNKS]], grading),
+    "parsers": Kind(lambda scale: [str(start) for start in range(PARSER_SLICES)], parsers),
 }
+
+
+def attack(kind: str, part: str, scale: float) -> dict[str, Any]:
+    """Try a slice of a kind, and return what is recorded of it."""
+    start = time.perf_counter()
+    parts = [vars(found) for found in KINDS[kind].attack(part, scale)]
+    return {"commit": provenance()["commit"], "seconds": round(time.perf_counter() - start, 1), "parts": parts}
 
 
 def line(part: Part) -> str:
@@ -166,33 +204,59 @@ def line(part: Part) -> str:
     if not part.tried:
         return f"{part.name:36}{'not run':>10}  {part.skipped}"
     shown = f"{part.name:36}{part.tried:>10,}{part.held:>10,}{part.slowest:>9.2f} s  {part.slowest_is[:60]!r}"
-    return f"{shown}  (partly skipped: {part.skipped})" if getattr(part, "skipped", "") else shown
+    return f"{shown}  (partly skipped: {part.skipped})" if part.skipped else shown
+
+
+def total(slices: dict[str, Any]) -> list[Part]:
+    """Return the parts of all slices, those of a kind together."""
+    return merged(Part(**part) for found in slices.values() for part in found["parts"])
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS), help="which to run")
+    parser.add_argument("--parts", nargs="+", choices=list(KINDS), default=list(KINDS), help="which to run")
     parser.add_argument("--scale", type=float, default=1.0, help="share of the texts and actions to try")
-    parser.add_argument("--record", action="store_true", help=f"write the results to {RESULTS.name}")
+    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="slices tried at the same time")
+    parser.add_argument("--record", action="store_true", help="add the results to the output")
+    parser.add_argument("--output", type=Path, default=RESULTS, help=f"a JSON file; {RESULTS.name} by default")
     given = parser.parse_args()
     if not 0 < given.scale <= 1:
         parser.error(f"--scale: expected more than 0 and at most 1, got {given.scale}.")
-    found: list[Part] = []
-    print(f"{'part':36}{'tried':>10}{'held':>10}{'slowest':>11}")
-    for name in given.parts:
-        for part in PARTS[name](given.scale):
-            found.append(part)
-            print(line(part), flush=True)
-            for fault in getattr(part, "faults", ()):
+    if given.workers < 1:
+        parser.error(f"--workers: expected at least 1, got {given.workers}.")
+    slices: dict[str, Any] = {}
+    if given.record and given.output.exists():
+        record = json.loads(given.output.read_text(encoding="utf-8"))
+        if record.get("scale") != given.scale or "slices" not in record:
+            parser.error(
+                f"{given.output}: expected slices of --scale {given.scale}, found {len(record.get('slices', ()))} of "
+                f"--scale {record.get('scale')}; delete it to begin anew."
+            )
+        slices = record["slices"]
+    named = {f"{kind}: {part}": (kind, part) for kind in given.parts for part in KINDS[kind].slices(given.scale)}
+    missing = [name for name in named if name not in slices]
+    with ProcessPoolExecutor(given.workers, multiprocessing.get_context("spawn")) as pool:
+        running = {pool.submit(attack, *named[name], given.scale): name for name in missing}
+        for number, done in enumerate(as_completed(running), 1):
+            name, found = running[done], done.result()
+            slices[name] = found
+            print(f"{number} of {len(missing)} slices: {name}, {found['seconds']:.0f} s", file=sys.stderr, flush=True)
+            for fault in (fault for part in found["parts"] for fault in part["faults"]):
                 print(f"    {fault}", file=sys.stderr, flush=True)
-    tried, held = sum(part.tried for part in found), sum(part.held for part in found)
-    slowest = max(found, key=lambda part: part.slowest)
-    print(line(Part("all", tried, held, slowest.slowest, slowest.slowest_is)))
-    if given.record:
-        RESULTS.write_text(
-            json.dumps({**provenance(), "scale": given.scale, "parts": [vars(part) for part in found]}, indent=1) + "\n"
-        )
-    return 1 if held < tried else 2 if any(not part.tried for part in found) else 0
+            if given.record:
+                slices = {one: slices[one] for one in sorted(slices, key=[*named, *slices].index)}
+                parts = [vars(part) for part in total(slices)]
+                content = {**provenance(), "scale": given.scale, "parts": parts, "slices": slices}
+                write_whole(given.output, json.dumps(content, indent=1) + "\n")
+    found = total({name: slices[name] for name in named})
+    print(f"{'part':36}{'tried':>10}{'held':>10}{'slowest':>11}")
+    for part in found:
+        print(line(part))
+    whole_campaign = Part("all")
+    for part in found:
+        whole_campaign.add(part)
+    print(line(whole_campaign))
+    return 1 if whole_campaign.held < whole_campaign.tried else 2 if any(not part.tried for part in found) else 0
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 MAX_FAULTS = 20
@@ -39,3 +40,19 @@ class Part:
             self.held += 1
         elif len(self.faults) < MAX_FAULTS:
             self.faults.append(f"{attack}: {fault}")
+
+    def add(self, other: Part) -> None:
+        """Count what was found in another slice of this kind."""
+        self.tried, self.held = self.tried + other.tried, self.held + other.held
+        if other.slowest > self.slowest:
+            self.slowest, self.slowest_is = other.slowest, other.slowest_is
+        self.faults = [*self.faults, *other.faults][:MAX_FAULTS]
+        self.skipped = self.skipped or other.skipped
+
+
+def merged(parts: Iterable[Part]) -> list[Part]:
+    """Return the parts with those of one name as one, in the order of their names' first."""
+    found: dict[str, Part] = {}
+    for part in parts:
+        found.setdefault(part.name, Part(part.name)).add(part)
+    return [*found.values()]

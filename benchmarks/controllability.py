@@ -53,7 +53,9 @@ PREFERENCES: Weights = {
     "balanced": {"outcome": 1.0, "compute": 0.3},
     "accuracy-first": {"outcome": 1.0, "compute": 0.1},
 }
-FILTERS: tuple[Filter, ...] = ("homogeneity", "format", "invalid")
+FILTERS: tuple[Filter, ...] = ("homogeneity", "calls", "invalid")
+"""The filters of the records: that of format dropped rollouts with wrong arguments as well, as ``calls`` does."""
+NAMES = {"calls": "format"}
 Played = list[list[tuple[float, NDArray[np.float64]]]]
 """By task and sample: success, and M."""
 
@@ -127,14 +129,14 @@ def main(benchmark: Benchmark) -> None:
     if benchmark.start is None and not (start / "config.json").exists():
         with RunLog(start) as log:
             grpo.warm_up(base, lambda step, metrics: log.log("sft", step, **metrics)).save(start)
-    seconds = {"warm start": round(time.perf_counter() - began, 1)}
+    seconds = {"warm start": took} if (took := round(time.perf_counter() - began, 1)) else {}
     with ProcessPoolExecutor(benchmark.jobs, get_context("spawn"), partial(prepare_torch, threads)) as pool:
         configs = {
             name: replace(base, filters=filters, output=folder / slug(name), preference=preferences[name.split(",")[0]])
             for name, filters in runs(benchmark.filters, benchmark.ablations)
         }
         trained = {name: pool.submit(train, config, start) for name, config in configs.items()}
-        seconds |= {name: training.result() for name, training in trained.items()}
+        seconds |= {name: took for name, training in trained.items() if (took := training.result())}
         env = make_env(benchmark.env, benchmark.env_options)
         tasks = [play for level in starts(env, "test", benchmark.difficulty).values() for play in level]
         tasks = tasks[:: max(1, -(-len(tasks) // benchmark.tasks))]
@@ -173,7 +175,10 @@ def runs(filters: tuple[Filter, ...], ablations: bool) -> Iterable[tuple[str, tu
     if ablations and set(filters) != set(FILTERS):
         yield "balanced, all three filters", FILTERS
     for left_out in FILTERS if ablations else ():
-        yield f"balanced, no {left_out} filter", tuple(kept for kept in FILTERS if kept != left_out)
+        yield (
+            f"balanced, no {NAMES.get(left_out, left_out)} filter",
+            tuple(kept for kept in FILTERS if kept != left_out),
+        )
 
 
 def slug(name: str) -> str:

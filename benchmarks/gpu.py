@@ -1,10 +1,12 @@
-"""Measure sampling, training, a step of GRPO beside plain TRL, and the longest context, with random weights.
+"""Measure speed, a step of GRPO beside plain TRL, the longest context, and how long the GPU waits for tools.
 
     python benchmarks/gpu.py                  on a GPU: writes benchmarks/results/gpu.json
     python benchmarks/gpu.py --toy            on a CPU, in seconds: the same at toy size, to see that it runs
 
-Weights are random, in the shapes of Qwen3-0.6B, Qwen3-4B and Qwen3-8B: what is measured is time and memory, not what a
-model writes. Each time is the median of `repeats` after one that is not counted.
+Weights are random, in the shapes of Qwen3-0.6B, Qwen3-4B and Qwen3-8B:
+what is measured is time and memory, not what a model writes. Speed is that of weights of 16 bits, and that of the
+learners with ``--precision bf16``, whose weights are of 32 bits and cast for each pass. Each time is the median of
+`repeats` after one that is not counted.
 """
 
 from __future__ import annotations
@@ -17,14 +19,17 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import torch
 import tyro
+from gpu_rollouts import idle_shares
 from provenance import provenance
 
+from toolorchestra.algos.autocast import mark
 from toolorchestra.algos.options_one_agent import TrainGRPO
 from toolorchestra.algos.rollout.sampling import ModelSampler
 from toolorchestra.algos.rollout.trajectory import TrainRow, row_logps
@@ -65,6 +70,12 @@ class Benchmark:
     """Context at which the search for the longest ends."""
     repeats: int = 3
     """Times that each is measured."""
+    environments: int = 256
+    """Environments whose tools the GPU waits for."""
+    tool_seconds: float = 1.0
+    """Seconds of a call of a tool, on average."""
+    turns: int = 4
+    """Turns of their episodes."""
     seed: int = 0
     """Seed of weights and rows."""
     output: Path | None = None
@@ -74,19 +85,20 @@ class Benchmark:
         if self.toy:
             self.shapes, self.longest, self.lora_rank, self.repeats = ("toy",), "toy", 4, 1
             self.rows, self.train_rows, self.prompt, self.written, self.max_context = 4, 4, 64, 8, 512
+            self.environments, self.tool_seconds, self.turns = 4, 0.02, 2
 
 
 def device() -> torch.device:
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def make_model(shape: str, seed: int) -> Any:
-    """Return a random model: of bfloat16 on a GPU, of float32 on a CPU."""
+def make_model(shape: str, seed: int, *, whole: bool = False) -> Any:
+    """Return a random model: of bfloat16 on a GPU, of float32 on a CPU, or if it is to be `whole`."""
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
     sizes = {**SIZES, "vocab_size": 2048} if shape == "toy" else SHAPES[shape]
     torch.manual_seed(seed)
-    dtype = torch.bfloat16 if device().type == "cuda" else torch.float32
+    dtype = torch.bfloat16 if device().type == "cuda" and not whole else torch.float32
     before = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
     try:
@@ -128,12 +140,14 @@ def make_rows(count: int, benchmark: Benchmark, vocabulary: int, *, even: bool =
     return rows
 
 
-def speed(shape: str, benchmark: Benchmark) -> dict[str, float]:
+def speed(shape: str, benchmark: Benchmark, *, autocast: bool) -> dict[str, float]:
     """Return tokens a second of sampling and of training with AdamW."""
-    model = make_model(shape, benchmark.seed)
+    model = make_model(shape, benchmark.seed, whole=autocast)
+    mark(model, autocast)
     vocabulary = model.config.vocab_size
     rows = make_rows(benchmark.rows, benchmark, vocabulary)
-    sampler = ModelSampler(model, SimpleNamespace(stop_ids=(), pad_id=0))  # type: ignore[arg-type]  # all it needs
+    ends: Any = SimpleNamespace(stop_ids=(), pad_id=0)  # all that is asked of a renderer
+    sampler = ModelSampler(model, ends, keep=False)  # repeats read their prompts again
     prompts, limits = [row.prompt_ids for row in rows], [benchmark.written] * len(rows)
     keys = list(range(len(rows)))
     sampling = seconds(lambda: sampler(prompts, limits, keys), benchmark.repeats)
@@ -158,6 +172,14 @@ def speed(shape: str, benchmark: Benchmark) -> dict[str, float]:
         "training_tokens_per_second": round(sum(row.length for row in batch) / training, 1),
         "gib": peak(),
     }
+
+
+def fitting(measure: Callable[[], dict[str, float]]) -> dict[str, float] | None:
+    """Return what is measured, or None if memory has no room for it."""
+    try:
+        return measure()
+    except torch.OutOfMemoryError:
+        return None
 
 
 def peak() -> float:
@@ -274,11 +296,24 @@ def main(benchmark: Benchmark) -> None:
         "grpo_step": {},
     }
     for shape in benchmark.shapes:
-        record["speed"][shape] = speed(shape, benchmark)
+        record["speed"][shape] = {
+            name: fitting(partial(speed, shape, benchmark, autocast=cast))
+            for name, cast in (("16 bits", False), ("autocast", True))
+        }
         record["grpo_step"][shape] = grpo_steps(shape, benchmark)
         print(json.dumps({shape: [record["speed"][shape], record["grpo_step"][shape]]}), flush=True)
     record["longest_context"] = {benchmark.longest: longest_context(benchmark)}
-    print(json.dumps(record["longest_context"]))
+    print(json.dumps(record["longest_context"]), flush=True)
+    record["idle"] = idle_shares(
+        make_model(benchmark.shapes[0], benchmark.seed),
+        environments=benchmark.environments,
+        turns=benchmark.turns,
+        prompt=benchmark.prompt,
+        written=benchmark.written // 4,
+        result=benchmark.written // 2,
+        seconds=benchmark.tool_seconds,
+    )
+    print(json.dumps(record["idle"]), flush=True)
     output = benchmark.output or (None if benchmark.toy else Path(__file__).parent / "results" / "gpu.json")
     if output:
         output.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")

@@ -22,6 +22,8 @@ import tyro
 from learners import run_learner
 from provenance import provenance
 
+from toolorchestra.algos import design_statistics
+
 AXES = ("parallel", "robustness")
 STEPS = 40
 SETTINGS = ("--sft-steps", "300", "--sft-batch", "32", "--open-at", "0", "--save-every", "0", "--threads", "1")
@@ -29,6 +31,7 @@ MIXED = {"combined": 2, "parallel": 1, "robustness": 1, "without notes": 2}
 """What the policies of the comparison are trained on, and how many times the steps."""
 IN_FLIGHT = 32
 """Environments at a time where each reads the problems from a file."""
+SIZES = tuple(f"{measure}_" for measure in design_statistics.MEASURES)
 HeldOut = dict[str, tuple[list[float], dict[str, float]]]
 """By axis: success by task, and statistics of designs."""
 
@@ -42,7 +45,7 @@ class Benchmark:
     mixed: tuple[int, ...] = ()
     """Seeds of the comparison of separate and combined training."""
     output: Path = Path(__file__).parent / "results" / "grpo_masorchestra.json"
-    """Where the numbers go; what other runs have left there is kept. The figures of seed 0 lie beside it."""
+    """Where the numbers go; what other runs have left there is kept. `figures.py` draws the curves of seed 0."""
     runs: Path | None = None
     """Folder to keep the runs in; None: a temporary one."""
 
@@ -67,10 +70,8 @@ def main(benchmark: Benchmark) -> None:
             run = folder / f"{axis}-{seed}"
             env_id = f"MASOrchestra-High-MASBench{axis.title()}-v0"
             spent = train(run, "--env", env_id, "--steps", str(STEPS), "--eval-samples", "2", "--seed", str(seed))
-            keep("axes", axis, seed, spent | json.loads((run / "heldout.json").read_text(encoding="utf-8")))
-            if seed == 0:
-                figure = benchmark.output.with_name(f"{benchmark.output.stem}_{axis}.svg")
-                figure.write_bytes((run / "designs.svg").read_bytes())
+            curves = {"curves": curves_of(run)} if seed == 0 else {}
+            keep("axes", axis, seed, spent | json.loads((run / "heldout.json").read_text(encoding="utf-8")) | curves)
     for seed in benchmark.mixed:
         start: tuple[str, ...] = ()
         before: HeldOut = {}
@@ -103,6 +104,17 @@ def train(run: Path, *options: str) -> dict[str, Any]:
     return {**spent, "load_before": round(load, 2)}
 
 
+def curves_of(run: Path) -> list[dict[str, float]]:
+    """Return what is drawn of the training steps: statistics of designs, success and cost."""
+    drawn = ("step", "valid", "success", "warned", "cost", *design_statistics.MEASURES)
+    lines = map(json.loads, (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
+    return [
+        {name: value for name, value in line.items() if name in drawn or name.startswith(("kind_", *SIZES))}
+        for line in lines
+        if line["kind"] == "train" and "valid" in line
+    ]
+
+
 def write_mixed(file: Path, name: str) -> Path:
     """Write problems to train on, as `MIXED` names them, and the held-out ones of both axes, into a file."""
     from toolorchestra.envs.sources.masbench.generate import InstanceSettings
@@ -120,7 +132,7 @@ def write_mixed(file: Path, name: str) -> Path:
 def held_out(folder: Path, file: Path, samples: int = 2) -> HeldOut:
     """Return a policy's success on each task of each axis, and what its designs are like."""
     from toolorchestra.agents.builtin.model import TokenPolicy, prepare_torch
-    from toolorchestra.algos import design_statistics, grpo
+    from toolorchestra.algos import grpo
     from toolorchestra.algos.evaluation import PolicyScores, evaluate
     from toolorchestra.algos.options_one_agent import TrainGRPO
     from toolorchestra.algos.rollout.starts import make_env, starts

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import tyro
 from learners import run_learner
@@ -28,11 +28,14 @@ SETTINGS = (
     *("--steps", "80", "--updates", "2", "--learning-rate", "5e-4"),
     *("--filters", "homogeneity", "invalid", "--eval-samples", "4", "--save-every", "0", "--threads", "1"),
 )
-VARIANTS = {
-    "default": (),
-    "without SFT": ("--sft-steps", "0", "--steps", "8", "--eval-samples", "1"),  # slow: it rambles, and is paid nothing
-    "without diversity": ("--env-options", "no_diversity", "true"),
+RULES = ("final", "orchestrator", "counting", "run", "strategies", "false")
+"""Options of the environment with which the record was made; without them it plays as the paper does."""
+VARIANTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "default": ((), ()),
+    "without SFT": ((), ("--sft-steps", "0", "--steps", "8", "--eval-samples", "1")),
+    "without diversity": (("no_diversity", "true"), ()),
 }
+"""Options of the environment and settings of the training, by variant. Without SFT a policy rambles: few steps."""
 
 
 @dataclass
@@ -49,6 +52,8 @@ class Benchmark:
     """Where the numbers go; what other runs have left there is kept."""
     runs: Path | None = None
     """Folder to keep the runs in; None: a temporary one."""
+    rules: Literal["recorded", "paper"] = "recorded"
+    """Options of the environment: those that the record was made with, or the defaults, which are the paper's."""
 
 
 def main(benchmark: Benchmark) -> None:
@@ -62,11 +67,21 @@ def main(benchmark: Benchmark) -> None:
         trainings = []
         for variant, seed in runs:
             run = folder / f"{variant.replace(' ', '-')}-{seed}"
-            options = (*SETTINGS, *VARIANTS[variant], "--seed", str(seed), "--output", str(run))
+            options = (*SETTINGS, *chosen(variant, benchmark.rules), "--seed", str(seed), "--output", str(run))
             trainings.append(pool.submit(train, options, run))
         for (variant, seed), training in zip(runs, trainings, strict=True):
-            record["runs"].setdefault(variant, {})[str(seed)] = {"options": VARIANTS[variant], **training.result()}
+            record["runs"].setdefault(variant, {})[str(seed)] = {
+                "options": chosen(variant, benchmark.rules),
+                **training.result(),
+            }
             benchmark.output.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+
+
+def chosen(variant: str, rules: str) -> tuple[str, ...]:
+    """Return the options of a variant beside `SETTINGS`."""
+    environment, settings = VARIANTS[variant]
+    environment = (*(RULES if rules == "recorded" else ()), *environment)
+    return (*(("--env-options", *environment) if environment else ()), *settings)
 
 
 def train(options: Sequence[str], run: Path) -> dict[str, Any]:

@@ -19,6 +19,9 @@ from pathlib import Path
 import tyro
 from provenance import provenance
 
+FILTERS = ("--filters", "homogeneity", "calls", "invalid")
+"""The filters of the record: that of format dropped rollouts with wrong arguments as well, as ``calls`` does."""
+
 
 @dataclass
 class Benchmark:
@@ -40,7 +43,7 @@ def main(benchmark: Benchmark) -> None:
     for seed in benchmark.seeds:
         run = folder / f"seed{seed}"
         load, start = os.getloadavg()[0], time.perf_counter()
-        subprocess.run([sys.executable, str(script), "--seed", str(seed), "--output", str(run)], check=True)
+        subprocess.run([sys.executable, str(script), *FILTERS, "--seed", str(seed), "--output", str(run)], check=True)
         seconds = time.perf_counter() - start
         held_out = json.loads((run / "heldout.json").read_text(encoding="utf-8"))
         success = json.loads((run / "summary.json").read_text(encoding="utf-8"))
@@ -49,7 +52,7 @@ def main(benchmark: Benchmark) -> None:
         )
         record = {
             **provenance(),
-            "training": "toolorchestra train grpo --seed SEED",
+            "training": f"toolorchestra train grpo {' '.join(FILTERS)} --seed SEED",
             "gain": "success after GRPO minus after SFT, mean over held-out tasks, bootstrap over tasks",
             "runs": found,
         }

@@ -1,11 +1,11 @@
 """Compare what a dry run says of memory with the peak of the same training.
 
-    python benchmarks/memory.py                     three sizes, some minutes on a CPU
+    python benchmarks/memory.py --record            three sizes, and one of them with other options; minutes on a CPU
     python benchmarks/memory.py --sizes 512         one of them
 
-Each case runs in a process of its own without a GPU: GRPO on rows of random ids, sampled by the model itself, for two
-steps, so that the second is sampled beside the optimiser's state. The peak is the maximum of the process's resident
-memory, less what it has before the model is loaded, with all libraries imported and used once.
+Each case runs in a process of its own without a GPU: GRPO on rows of random ids, sampled by the model itself in several
+turns, for two steps, so that the second is sampled beside the optimiser's state. The peak is the maximum of the
+process's resident memory, less what it has before the model is loaded, with all libraries imported and used once.
 """
 
 from __future__ import annotations
@@ -34,9 +34,17 @@ from toolorchestra.algos.requirements import requirements
 from toolorchestra.algos.rollout.generation import Generation
 from toolorchestra.algos.rollout.sampling import ModelSampler
 from toolorchestra.algos.rollout.starts import Start
+from toolorchestra.algos.rollout.trajectory import TokenTrajectory
 
+RECORD = Path(__file__).parent / "results" / "memory.json"
 CPU = torch.device("cpu")
-CASES: tuple[dict[str, Any], ...] = ({}, {"lora_rank": 16}, {"gradient_checkpointing": True})
+CASES: tuple[dict[str, Any], ...] = (
+    {},
+    {"precision": "bf16"},
+    {"lora_rank": 16},
+    {"lora_rank": 16, "precision": "bf16"},
+    {"gradient_checkpointing": True},
+)
 TALK = [[{"role": "user", "content": "one two"}, {"role": "assistant", "content": "three"}]]
 
 
@@ -44,7 +52,7 @@ TALK = [[{"role": "user", "content": "one two"}, {"role": "assistant", "content"
 class Benchmark:
     """What is measured."""
 
-    sizes: tuple[int, ...] = (512, 640, 768)
+    sizes: tuple[int, ...] = (256, 384, 896)
     """Widths of the models' residual streams."""
     layers: int = 4
     """Layers of each."""
@@ -54,26 +62,39 @@ class Benchmark:
     """Rows of a batch."""
     length: int = 256
     """Tokens of a row."""
+    turns: int = 4
+    """Turns of a row."""
     written: int = 8
-    """Of them written by the model."""
-    output: Path = Path(__file__).parent / "results" / "memory.json"
-    """The record."""
+    """Tokens of a turn that are written by the model."""
+    parallel: int = 3
+    """Cases that are measured at the same time."""
+    record: bool = False
+    """Write the numbers to ``benchmarks/results/memory.json``."""
 
 
 def main(benchmark: Benchmark) -> None:
-    """Measure each size, and the largest with each of the cases, and write the record."""
-    record: list[dict[str, Any]] = []
-    for hidden in benchmark.sizes:
-        for case in CASES if hidden == max(benchmark.sizes) else CASES[:1]:
-            with TemporaryDirectory() as folder, ProcessPoolExecutor(1, get_context("spawn")) as process:
-                found = process.submit(measure, benchmark, hidden, case, Path(folder)).result()
-            record.append({"hidden": hidden, "options": case, **found})
+    """Measure each size, and the one in the middle with each of the cases."""
+    origin = provenance()
+    middle = sorted(benchmark.sizes)[len(benchmark.sizes) // 2]
+    cases = [(hidden, case) for hidden in benchmark.sizes for case in (CASES if hidden == middle else CASES[:1])]
+    with (
+        TemporaryDirectory() as folder,
+        ProcessPoolExecutor(benchmark.parallel, get_context("spawn"), max_tasks_per_child=1) as processes,
+    ):
+        waiting = [
+            processes.submit(measure, benchmark, hidden, case, Path(folder) / str(number))
+            for number, (hidden, case) in enumerate(cases)
+        ]
+        record = []
+        for (hidden, case), found in zip(cases, waiting, strict=True):
+            record.append({"hidden": hidden, "options": case, **found.result()})
             print(json.dumps(record[-1]), flush=True)
     worst = max(abs(case["estimate_over_peak"] - 1) for case in record)
-    settings = {name: value for name, value in asdict(benchmark).items() if name != "output"}
-    found = {**provenance(), "settings": settings, "cases": record, "largest_error": round(worst, 3)}
-    benchmark.output.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-    print(f"At most {worst:.1%} off. Written to {benchmark.output}.")
+    print(f"At most {worst:.1%} off.")
+    if benchmark.record:
+        settings = {name: value for name, value in asdict(benchmark).items() if name != "record"}
+        whole = {**origin, "settings": settings, "cases": record, "largest_error": round(worst, 3)}
+        RECORD.write_text(json.dumps(whole, indent=2) + "\n", encoding="utf-8")
 
 
 def build(benchmark: Benchmark, hidden: int, layers: int, folder: Path) -> int:
@@ -98,43 +119,55 @@ def build(benchmark: Benchmark, hidden: int, layers: int, folder: Path) -> int:
 class SampledRows:
     """Rollouts without an environment: random prompts, which the model continues."""
 
-    def __init__(self, config: TrainGRPO, renderer: Any, length: int, written: int) -> None:
-        self.config, self.renderer, self.length, self.written = config, renderer, length, written
+    def __init__(self, config: TrainGRPO, renderer: Any, length: int, written: int, turns: int) -> None:
+        self.config, self.renderer, self.length, self.written, self.turns = config, renderer, length, written, turns
         self.start, self.metrics, self.curriculum = None, {"reward": 0.0}, Curriculum({1: [Start(0)]})
         self.generation = Generation(config.memory)
 
+    def close(self) -> None:
+        """Nothing is still played."""
+
     def __call__(self, prompts: Any, trainer: Any) -> dict[str, list[Any]]:
-        """Return a row for each prompt; half of them are rewarded."""
+        """Return a row for each prompt, which is read in equal parts, one a turn; half of the rows are rewarded."""
         rng = random.Random(0)
-        read = [[rng.randrange(50, 300) for _ in range(self.length - self.written)] for _ in prompts]
         model = trainer.accelerator.unwrap_model(trainer.model)
         sampler = ModelSampler(model, self.renderer, gib=self.config.memory)
-        samples = sampler(read, [self.written] * len(read), range(len(read)))
+        part = self.length // self.turns - self.written
+        rows = [TokenTrajectory() for _ in prompts]
+        for turn in range(self.turns):
+            for row in rows:
+                row.read([rng.randrange(50, 300) for _ in range(part)])
+            keys = [turn * len(rows) + number for number in range(len(rows))]
+            for row, sample in zip(
+                rows, sampler([row.ids for row in rows], [self.written] * len(rows), keys), strict=True
+            ):
+                row.write(sample)
         return {
-            "prompt_ids": read,
-            "completion_ids": [sample.ids for sample in samples],
-            "logprobs": [sample.logprobs for sample in samples],
-            "env_mask": [[1] * len(sample.ids) for sample in samples],
-            "advantage": [(-1.0) ** n for n in range(len(samples))],
+            "prompt_ids": [row.ids[:part] for row in rows],
+            "completion_ids": [row.ids[part:] for row in rows],
+            "logprobs": [row.logprobs[part:] for row in rows],
+            "env_mask": [row.mask[part:] for row in rows],
+            "advantage": [(-1.0) ** n for n in range(len(rows))],
         }
 
 
-def learn(config: TrainGRPO, length: int, written: int) -> None:
+def learn(config: TrainGRPO, length: int, written: int, turns: int) -> None:
     """Make two steps."""
     policy = start_policy(config, str(config.model))
     config.set_up(policy.model)
-    rollouts: Any = SampledRows(config, policy.renderer, length, written)
+    rollouts: Any = SampledRows(config, policy.renderer, length, written, turns)
     grpo.fit(policy, rollouts, config)
 
 
 def measure(benchmark: Benchmark, hidden: int, case: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Return the estimate and the peak of a case, in MiB."""
     prepare_torch(1)
-    common: dict[str, Any] = {"groups": 1, "group_size": benchmark.rows, "slots": benchmark.rows}
+    folder.mkdir()
+    common: dict[str, Any] = {"groups": 1, "group_size": benchmark.rows, "in_flight": benchmark.rows}
     common |= {"steps": 2, "save_every": 0, "threads": 1}
     build(benchmark, 128, 1, folder / "first")
     first = TrainGRPO(model=str(folder / "first"), output=folder / "run", **common, **case)
-    learn(first, 16, 2)
+    learn(first, 16, 2, 2)
     count = build(benchmark, hidden, benchmark.layers, folder / "model")
     config = TrainGRPO(
         model=str(folder / "model"), output=folder / "run", max_ids=benchmark.length, memory=1.0, **common, **case
@@ -142,7 +175,7 @@ def measure(benchmark: Benchmark, hidden: int, case: dict[str, Any], folder: Pat
     estimate = requirements(config, CPU, memory.free(CPU)).peak
     before = _resident()
     Path("/proc/self/clear_refs").write_text("5")  # the peak of what came before is forgotten
-    learn(config, benchmark.length, benchmark.written)
+    learn(config, benchmark.length, benchmark.written, benchmark.turns)
     peak = _resident("VmHWM") - before
     return {
         "parameters": count,

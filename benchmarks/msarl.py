@@ -47,9 +47,9 @@ class Variant(NamedTuple):
 
 
 VARIANTS: dict[str, Variant] = {
-    TEAM: Variant("msarl"),
-    "nested, pooled rule": Variant("msarl", ("--reasoner-advantage", "pooled")),
-    "nested, the paper's rule": Variant("msarl", ("--reasoner-advantage", "paper")),
+    TEAM: Variant("msarl", ("--no-train-finish",)),
+    "nested, pooled rule": Variant("msarl", ("--no-train-finish", "--reasoner-advantage", "pooled")),
+    "nested, the paper's rule": Variant("msarl", ("--no-train-finish", "--reasoner-advantage", "paper")),
     "nested, finish trained": Variant("msarl", ("--train-finish",)),
     "independent": Variant("multi_grpo", ("--group-size", "7"), ("max_cycles", "3")),
     ONE: Variant("multi_grpo", ("--group-size", "11"), ("helpers", "none", "max_cycles", "2")),

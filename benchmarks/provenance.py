@@ -1,25 +1,30 @@
-"""Where a record comes from: the command, the commit, the versions of packages and the processor."""
+"""Where a record comes from: the command, the date, the commit, the versions of packages and the processor."""
 
 from __future__ import annotations
 
 import os
 import platform
+import shlex
 import subprocess
 import sys
+from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+FIELDS = ("command", "date", "commit", "uncommitted", "versions", "processor", "cores")
 PACKAGES = ("toolorchestra", "gymnasium", "msgspec", "numpy", "torch", "transformers", "trl")
 
 
 def provenance(*packages: str) -> dict[str, Any]:
-    """Return the command, the commit, versions of Python and of packages that are installed, and the processor.
+    """Return where a record comes from, under the names of `FIELDS`.
+
+    ``date`` is the time in UTC. ``commit`` is that of the checkout when the script began; it is ``uncommitted`` if
+    tracked files, other than records, differed from it. ``versions`` are those of Python and of installed packages.
 
     Args:
         packages: The packages; what benchmarks depend on by default.
     """
-    git = ("git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD")
     versions = {"python": platform.python_version()}
     for package in packages or PACKAGES:
         try:
@@ -27,8 +32,10 @@ def provenance(*packages: str) -> dict[str, Any]:
         except PackageNotFoundError:
             continue
     return {
-        "command": " ".join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]]),
-        "commit": subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip(),
+        "command": shlex.join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]]),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "commit": COMMIT,
+        "uncommitted": UNCOMMITTED,
         "versions": versions,
         "processor": processor(),
         "cores": os.cpu_count(),
@@ -40,3 +47,22 @@ def processor() -> str:
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+def state(folder: Path) -> tuple[str, bool]:
+    """Return the commit of a checkout, and whether tracked files other than records differ from it.
+
+    Where there is no checkout, the commit is empty, and what ran is uncommitted.
+    """
+
+    def git(*words: str) -> str:
+        done = subprocess.run(("git", "-C", str(folder), *words), capture_output=True, text=True, check=False)
+        return done.stdout.strip() if done.returncode == 0 else ""
+
+    commit = git("rev-parse", "HEAD")
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", ":/", ":(top,exclude)benchmarks/results")
+    return commit, not commit or bool(changed)
+
+
+COMMIT, UNCOMMITTED = state(Path(__file__).parent)
+"""Of the code that was loaded: a long script may be followed by further commits before it writes its record."""

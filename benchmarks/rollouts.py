@@ -1,9 +1,12 @@
 """How long rollouts wait for one another: blocking steps, slow replies, many in flight, and a server that fails.
 
-    python benchmarks/rollouts.py [--inspect PYTHON] [--record]
+    python benchmarks/rollouts.py [--inspect PYTHON] [--rounds 5] [--record]
 
-Every figure is a ratio within one run, or CPU seconds: to what the latencies alone take with as many episodes in
-flight, to a run of this library without failures, or, with `--inspect`, to the runner of inspect_ai on the same server.
+Every figure is a ratio within one round, or CPU time: to what the latencies alone take with as many episodes in flight,
+to a run of this library without failures, or, with `--inspect`, to the runner of inspect_ai on the same server. What
+is compared is run in turn, in every other round in the other order; each number is the median over the rounds. CPU
+seconds stand beside those on the clock: a machine that does something else too gives few of them for many. The first
+reset of an environment, which makes its database, is measured apart (`first_resets`).
 PYTHON is that of an environment with inspect_ai and openai, which need not hold this library.
 """
 
@@ -14,8 +17,10 @@ import contextlib
 import heapq
 import json
 import math
+import os
 import random
 import socket
+import statistics
 import subprocess
 import sys
 import time
@@ -106,11 +111,13 @@ def server(*options: object) -> Iterator[str]:
             process.terminate()
 
 
-def play(url: str, episodes: int, in_flight: int) -> dict[str, float]:
-    """Play an environment of this library with a model at a server; making the environments is not measured."""
+def play(url: str, episodes: int, in_flight: int) -> dict[str, Any]:
+    """Play an environment of this library with a model at a server; its environments are made and reset once before."""
+    began, worked = time.perf_counter(), time.process_time()
     envs = [make_env(ENV, {}) for _ in range(in_flight)]
     for env in envs:
         env.reset(seed=0)
+    first = {"seconds": time.perf_counter() - began, "cpu": time.process_time() - worked}
     began, worked = time.perf_counter(), time.process_time()
     with OpenAIChat(url, "m", max_concurrency=in_flight) as model:
         resets = [Reset(n, {"split": "test"}) for n in range(episodes)]
@@ -120,51 +127,101 @@ def play(url: str, episodes: int, in_flight: int) -> dict[str, float]:
     assert all(len(one.turns) == REPLIES for one in found)  # type: ignore[union-attr]  # they are episodes
     with urllib.request.urlopen(url.replace("/v1", "/count")) as counted:
         requests = json.load(counted)
-    return {"seconds": seconds, "cpu": cpu, "requests": requests, "cpu_ms_per_request": cpu / requests * 1e3}
+    return {
+        "seconds": seconds,
+        "cpu": cpu,
+        "requests": requests,
+        "cpu_ms_per_request": cpu / requests * 1e3,
+        "first_resets": first,
+        "cpu_ms_per_request_with_first_resets": (cpu + first["cpu"]) / requests * 1e3,
+    }
 
 
-def beside_inspect(python: str | None) -> dict[str, Any]:
+def play_by_inspect(python: str, url: str) -> dict[str, Any]:
+    """Play as many episodes by inspect_ai."""
+    command = [python, str(HERE / "rollouts_inspect.py"), url, str(EPISODES), str(IN_FLIGHT)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def median(found: Sequence[Any]) -> Any:
+    """Return the median of numbers, and of those with the same name in dictionaries."""
+    if isinstance(found[0], dict):
+        return {name: median([one[name] for one in found]) for name in found[0]}
+    return statistics.median(found)
+
+
+def in_turn(turn: int, **ways: Callable[[], Any]) -> dict[str, Any]:
+    """Return what each way gives, in a round; every other round has the other order."""
+    found = {name: ways[name]() for name in sorted(ways, reverse=turn % 2 == 1)}
+    return {name: found[name] for name in ways}
+
+
+def beside_inspect(python: str | None, rounds: int) -> dict[str, Any]:
     """Play the same episodes by this library and by inspect_ai, at constant and at lognormal latency."""
     found: dict[str, Any] = {}
     for name, sigma in (("constant", 0.0), ("lognormal", SIGMA)):
-        with server("--latency", LATENCY, "--sigma", sigma) as url:
-            ours = play(url, EPISODES, IN_FLIGHT)
-        found[name] = {"ours": ours, "ideal": EPISODES * REPLIES * LATENCY / IN_FLIGHT}
-        if python:
+
+        def ours(sigma: float = sigma) -> dict[str, Any]:
             with server("--latency", LATENCY, "--sigma", sigma) as url:
-                command = [python, str(HERE / "rollouts_inspect.py"), url, str(EPISODES), str(IN_FLIGHT)]
-                done = subprocess.run(command, check=True, capture_output=True, text=True)
-            theirs = json.loads(done.stdout.splitlines()[-1])
-            found[name] |= {"inspect_ai": theirs, "ratio": ours["seconds"] / theirs["seconds"]}
+                return play(url, EPISODES, IN_FLIGHT)
+
+        def theirs(sigma: float = sigma) -> dict[str, Any]:
+            with server("--latency", LATENCY, "--sigma", sigma) as url:
+                return play_by_inspect(str(python), url)
+
+        ways = {"ours": ours, "inspect_ai": theirs} if python else {"ours": ours}
+        played = [in_turn(turn, **ways) for turn in range(rounds)]
+        found[name] = {**median(played), "ideal": EPISODES * REPLIES * LATENCY / IN_FLIGHT}
+        if python:
+            for what in ("seconds", "cpu"):
+                ratios = [one["ours"][what] / one["inspect_ai"][what] for one in played]
+                found[name][f"ratio of {what}"] = {
+                    "median": median(ratios),
+                    "least": min(ratios),
+                    "largest": max(ratios),
+                }
     return found
 
 
-def failing() -> dict[str, Any]:
+def failing(rounds: int) -> dict[str, Any]:
     """Play with a server that fails one of 50 requests, and with one that fails none."""
-    found: dict[str, Any] = {}
-    for name, every in (("none fail", 0), ("2 % fail", 50)):
+
+    def ours(every: int) -> dict[str, Any]:
         with server("--latency", LATENCY, "--fails", every) as url:
-            found[name] = play(url, EPISODES, IN_FLIGHT)
-    found["ratio"] = found["2 % fail"]["seconds"] / found["none fail"]["seconds"]
-    return found
+            return play(url, EPISODES, IN_FLIGHT)
+
+    ways = {"none fail": lambda: ours(0), "2 % fail": lambda: ours(50)}
+    played = [in_turn(turn, **ways) for turn in range(rounds)]
+    ratios = [one["2 % fail"]["seconds"] / one["none fail"]["seconds"] for one in played]
+    return {**median(played), "ratio": median(ratios)}
 
 
 def main() -> None:
     """Measure, and print or record."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--inspect", metavar="PYTHON", help="interpreter that has inspect_ai")
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--record", action="store_true", help=f"write the results to {RESULTS.name}")
     options = parser.parse_args()
-    with server("--latency", 2.0) as url:
-        many = play(url, 1024, 1024)
+    rounds = options.rounds
+
+    def many() -> dict[str, Any]:
+        with server("--latency", 2.0) as url:
+            return play(url, 1024, 1024)
+
+    def slow(number: int, turn: int) -> float:
+        return lognormal(number, turn, mean=0.05)
+
     found = {
-        "64 in flight, 3 steps of 50 ms": steps(64, 3, 64, lambda number, turn: 0.05),
-        "64 in flight, steps of lognormal latency": steps(
-            512, 5, 64, lambda number, turn: lognormal(number, turn, mean=0.05)
-        ),
-        "1,024 in flight over HTTP": many,
-        "beside inspect_ai": beside_inspect(options.inspect),
-        "a server that fails": failing(),
+        "load": os.getloadavg()[0],
+        "rounds": rounds,
+        "64 in flight, 3 steps of 50 ms": median([steps(64, 3, 64, lambda number, turn: 0.05) for _ in range(rounds)]),
+        "64 in flight, steps of lognormal latency": median([steps(512, 5, 64, slow) for _ in range(rounds)]),
+        "1,024 in flight over HTTP": median([many() for _ in range(rounds)]),
+        "beside inspect_ai": beside_inspect(options.inspect, rounds),
+        "a server that fails": failing(rounds),
     }
     print(json.dumps(found, indent=1))
     if options.record:

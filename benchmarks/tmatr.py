@@ -29,7 +29,7 @@ class Benchmark:
 
     seeds: tuple[int, ...] = (0, 1, 2)
     """Seeds; a run each for every schedule."""
-    schedules: tuple[str, ...] = tuple(tmatr.SCHEDULES)
+    schedules: tuple[str, ...] = tmatr.KINDS
     """Which of the schedules."""
     questions: int = tmatr.QUESTIONS
     """Questions of a batch of rollouts."""
@@ -73,7 +73,7 @@ def main(benchmark: Benchmark) -> None:
             benchmark.output.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
     study = tmatr.TMATRStudy(found)
     record["gain"] = {name: study.gain(name)._asdict() for name in study.schedules}
-    if tmatr.ALTERNATING in study.schedules:
+    if tmatr.ALTERNATING in study.schedules[:1]:
         record["alternating_over"] = {name: study.over(name)._asdict() for name in study.schedules[1:]}
     benchmark.output.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
     tmatr.write(study, folder / "study")

@@ -41,13 +41,13 @@ class Benchmark:
 
 def main(benchmark: Benchmark) -> int:
     """Run the benchmark, and return the exit status of the tests."""
-    python = benchmark.python.absolute()
+    python, source = benchmark.python.absolute(), provenance()  # of the code that the tests begin with
     command = [sys.executable, "-m", "pytest", "-rA", "-p", "no:cacheprovider", *benchmark.tests]
     variables = os.environ | {"TOOLORCHESTRA_VLLM_PYTHON": str(python), "OMP_NUM_THREADS": "1"}
     ran = subprocess.run(command, cwd=ROOT, env=variables, stdout=subprocess.PIPE, text=True, check=False)
     print(ran.stdout)
     result = {
-        **provenance(),
+        **source,
         "server": json.loads(subprocess.check_output([str(python), "-c", _VERSIONS], text=True)),
         "findings": re.findall(r"^\.*RECORD (.*)$", ran.stdout, re.M),
         "tests": {name: outcome for outcome, name in re.findall(r"^([A-Z]+) (\S+::\S+)", ran.stdout, re.M)},

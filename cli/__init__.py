@@ -8,7 +8,7 @@ From Python::
 
 Each command is a dataclass in a module of its name:
 
-    look        envs  tasks  show  compare  card  stats  schema
+    look        envs  tasks  show  view (viewer/)  compare  card  stats  schema
     play        play  rollout
     make        build  synth (synth_domain, synth_tasks, synth_preferences, synth_adversarial)  exchange  masbench
     check       validate  robustness

@@ -19,6 +19,7 @@ from . import (
     rollout as rollout,
     schema as schema,
     select as select,
+    serve as serve,
     show as show,
     solvers as solvers,
     stats as stats,
@@ -27,4 +28,5 @@ from . import (
     tasks as tasks,
     train as train,
     validate as validate,
+    view as view,
 )

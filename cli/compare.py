@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -37,41 +38,53 @@ class CompareCommand:
         return 0
 
     def compare(self) -> dict[str, Any]:
-        """Return what is printed; an `OptionError` if the two have no judged task in common.
-
-        A task counts once, with the mean of its judged episodes; differences are B - A, with a 95 % interval over tasks
-        (paired bootstrap). `p` is that of the exact sign test: the chance that as many tasks or more change for one
-        side if both are equally good (McNemar's exact test where every task has one episode in each).
-        """
-        from toolorchestra.algos.stats import paired_bootstrap, sign_test
-
+        """Return what is printed; an `OptionError` if the two have no judged task in common."""
         ours, theirs = (_by_task(file) for file in (self.first, self.second))
-        tasks = [task for task in ours if task in theirs]
-        if not tasks:
+        found = compare_means(ours, theirs)
+        if found is None:
             raise OptionError(
                 f"{self.first} and {self.second} have no judged task in common. Record both with the same --split and "
                 "--seed, or with --episodes all."
             )
-        columns: dict[str, Any] = {}
-        for name in ("success", "cost", "clock", "turns"):
-            a, b = ([side[task][name] for task in tasks] for side in (ours, theirs))
-            columns[name] = {
-                "a": sum(a) / len(tasks),
-                "b": sum(b) / len(tasks),
-                "difference": paired_bootstrap(b, a)._asdict(),
-            }
-        changes = {task: theirs[task]["success"] - ours[task]["success"] for task in tasks}
-        better = sorted((task for task in tasks if changes[task] > 0), key=lambda task: -changes[task])
-        worse = sorted((task for task in tasks if changes[task] < 0), key=lambda task: changes[task])
-        return {
-            "tasks": len(tasks),
-            "only_a": len(ours) - len(tasks),
-            "only_b": len(theirs) - len(tasks),
-            **columns,
-            "better": better,
-            "worse": worse,
-            "p": sign_test(len(better), len(worse)),
+        return found
+
+
+_Means = Mapping[str, Mapping[str, float]]
+"""Means of the judged episodes of each task, by their names."""
+
+
+def compare_means(ours: _Means, theirs: _Means) -> dict[str, Any] | None:
+    """Return how two recordings compare; None if they have no judged task in common.
+
+    A task counts once, with the mean of its judged episodes; differences are B - A, with a 95 % interval over tasks
+    (paired bootstrap). `p` is that of the exact sign test: the chance that as many tasks or more change for one side if
+    both are equally good (McNemar's exact test where every task has one episode in each).
+    """
+    from toolorchestra.algos.stats import paired_bootstrap, sign_test
+
+    tasks = [task for task in ours if task in theirs]
+    if not tasks:
+        return None
+    columns: dict[str, Any] = {}
+    for name in ("success", "cost", "clock", "turns"):
+        a, b = ([side[task][name] for task in tasks] for side in (ours, theirs))
+        columns[name] = {
+            "a": sum(a) / len(tasks),
+            "b": sum(b) / len(tasks),
+            "difference": paired_bootstrap(b, a)._asdict(),
         }
+    changes = {task: theirs[task]["success"] - ours[task]["success"] for task in tasks}
+    better = sorted((task for task in tasks if changes[task] > 0), key=lambda task: -changes[task])
+    worse = sorted((task for task in tasks if changes[task] < 0), key=lambda task: changes[task])
+    return {
+        "tasks": len(tasks),
+        "only_a": len(ours) - len(tasks),
+        "only_b": len(theirs) - len(tasks),
+        **columns,
+        "better": better,
+        "worse": worse,
+        "p": sign_test(len(better), len(worse)),
+    }
 
 
 def _by_task(file: Path) -> dict[str, dict[str, float]]:

@@ -144,6 +144,7 @@ def tally_text(summary: dict[str, Any], file: Path) -> Group:
         parts.append(Text(f"  mean reward: {', '.join(f'{agent} {reward:+.3f}' for agent, reward in paid.items())}"))
     parts += _failure_lines(summary["failures"])
     if "pass@k" in summary:
+        parts += [Text(f"  mean@{k}: {share:.1%}") for k, share in summary["mean@k"].items()]
         parts += [
             Text(f"  k = {k}: pass@k {share:.1%}, pass^k {summary['pass^k'][k]:.1%}")
             for k, share in summary["pass@k"].items()

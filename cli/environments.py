@@ -27,11 +27,11 @@ def environment(name: str, **options: Any) -> OrchestrationEnv:
     if is_multiagent(name):
         raise OptionError(
             f"{name} has several agents, and this command is for environments of one. For such environments there "
-            "are `tasks`, `rollout --policy llm|random|null`, `show`, `validate` and `train`."
+            "are `tasks`, `rollout --policy llm|random|null`, `show`, `select`, `validate` and `train`."
         )
     env = make_named(name, **options).unwrapped
     if not isinstance(env, OrchestrationEnv):
-        raise OptionError(f"{name} is no environment of this library but {type(env).__name__}.")
+        raise OptionError(f"{name} is no environment of this library with text in and out but {type(env).__name__}.")
     return env
 
 

@@ -1,40 +1,73 @@
-"""The commands `toolorchestra export` and `toolorchestra import`: tasks in other formats.
+"""The commands `toolorchestra export` and `toolorchestra import`: tasks and recordings in other formats.
 
-The formats themselves are in `toolorchestra.toolscale.exchange`.
+The formats themselves are in `toolorchestra.toolscale.exchange` and `toolorchestra.algos.recording_formats`.
 """
 
-from collections import Counter
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Literal
+from __future__ import annotations
 
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+
+import msgspec
 from tyro.conf import Positional, arg
 
-from toolorchestra.cli.options import Split
+from toolorchestra.cli.options import NamedValues, Split, UsageError, option_values
 from toolorchestra.toolscale.claim import Claim
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.writing import write_whole
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from toolorchestra.envs.base import OrchestrationEnv
+    from toolorchestra.envs.episode import Episode
+
 Format = Literal["tau2", "jsonl", "parquet", "datasets"]
+AnyFormat = Literal["tau2", "jsonl", "parquet", "datasets", "openai", "sharegpt", "sft", "dpo", "grpo", "inspect"]
 
 
 @dataclass
 class ExportCommand:
-    """Write a domain's tasks in other formats: τ²-bench's format, JSONL, Parquet, or a folder of datasets."""
+    """Write a domain's tasks, or a recording (JSONL of episodes), in the formats of other libraries."""
 
-    domain: Annotated[Positional[str], arg(metavar="DOMAIN")]
-    """Name of a domain, or its folder."""
+    domain: Annotated[Positional[str], arg(metavar="DOMAIN|EPISODES")]
+    """Name of a domain, or its folder; or a JSONL file of episodes, as `rollout` writes it."""
     out: Annotated[Positional[Path], arg(metavar="OUT")]
     """File to write, or folder for --format datasets."""
-    format: Format | None = None
-    """By default from OUT: .json is tau2, .jsonl and .parquet are those formats, no ending is a folder of datasets."""
+    format: AnyFormat | None = None
+    """By default from OUT. Tasks: .json is tau2, .jsonl and .parquet are those formats, no ending is a folder of
+    datasets. Episodes: .jsonl is openai, .parquet is parquet, .eval is inspect (a log of inspect_ai); else `sharegpt`,
+    or TRL's `sft`, `dpo` or `grpo`."""
     split: Split = "all"
-    """Only tasks of this split."""
+    """Only tasks of this split, or episodes of its tasks."""
     tasks: Annotated[Path | None, arg(metavar="FILE")] = None
     """Write the tasks of this JSONL file instead (as `synth tasks` makes them), those of this domain."""
+    failed: bool = False
+    """Episodes in openai, sharegpt or sft: also those that were not solved."""
+    agent: str | None = None
+    """Episodes of several agents: only the conversations of this one."""
+    env: Annotated[str | None, arg(metavar="ENV")] = None
+    """Environment in which the episodes were played; by default what the file beside the recording says, or the
+    episodes themselves."""
+    env_options: NamedValues = field(default_factory=dict)
+    """Arguments of that environment, with which the episodes were played, e.g. `tools full`."""
 
     def run(self) -> int:
         """Write them, and print how many."""
+        if self.domain.endswith(".jsonl"):
+            return self._export_episodes(Path(self.domain))
+        if self.format is not None and self.format not in get_args(Format):
+            raise UsageError(
+                f"--format {self.format} is for a recording, a JSONL file of episodes; found {self.domain}. For a "
+                f"domain's tasks: {', '.join(get_args(Format))}."
+            )
+        if self.failed or self.agent or self.env or self.env_options:
+            raise UsageError(
+                "--failed, --agent, --env and --env-options are for a recording (a JSONL file of episodes)."
+            )
         from toolorchestra.toolscale.domain_folder import load_domain
         from toolorchestra.toolscale.exchange import export_tasks
         from toolorchestra.toolscale.task import read_tasks
@@ -44,9 +77,93 @@ class ExportCommand:
         if self.tasks is not None:
             tasks = [task for task in read_tasks(self.tasks) if task.domain == domain.name]
         tasks = [task for task in tasks if self.split in ("all", task.split)]
-        export_tasks(domain, tasks, self.out, self.format)
+        export_tasks(domain, tasks, self.out, self.format)  # type: ignore[arg-type]  # checked above
         print(f"{len(tasks):,} tasks of {domain.name} written to {self.out}.")
         return 0
+
+    def _export_episodes(self, file: Path) -> int:
+        from toolorchestra.algos import recording_formats as formats
+        from toolorchestra.algos.inspect_log import write_inspect_log
+
+        if self.tasks is not None:
+            raise UsageError(f"--tasks is for the tasks of a domain; {file} is a recording.")
+        if file.resolve() == self.out.resolve():
+            raise UsageError(f"{file} is the recording itself: give another file to write.")
+        kind = formats.format_of(self.out, self.format)
+        episodes = self._episodes(file)
+        if kind == "parquet":
+            count = formats.write_episode_table(self.out, episodes)
+        elif kind == "grpo":
+            count = formats.write_rows(self.out, formats.grpo_rows(episodes))
+        else:
+            played = _PlayedIn(file, self.env, option_values(self.env_options))
+            if kind == "inspect":  # an evaluation shows what failed as well
+                found = formats.conversations(episodes, played, agent=self.agent, unjudged=True)
+                recorded = datetime.fromtimestamp(file.stat().st_mtime, UTC)
+                count = write_inspect_log(self.out, found, model=played.policy, created=recorded)
+            else:
+                solved_only = not self.failed and kind != "dpo"
+                found = formats.conversations(episodes, played, agent=self.agent, solved_only=solved_only)
+                count = formats.write_rows(self.out, getattr(formats, f"{kind}_rows")(found))
+        print(f"{count:,} rows written to {self.out} ({kind}).")
+        return 0
+
+    def _episodes(self, file: Path) -> Iterator[Episode]:
+        from toolorchestra.envs.episode import read_episodes
+
+        if not file.is_file():
+            raise OptionError(f"There is no recording {file}: `toolorchestra rollout` makes one.")
+        return (one for one in read_episodes(file) if self.split in ("all", one.split))
+
+
+class _MadeBy(msgspec.Struct):
+    """What the file beside a recording says of its environment, and of who played."""
+
+    policy: str | None = None
+    model: str | None = None
+    env: str | None = None
+    env_options: dict[str, str] = {}
+    source: str | None = None
+    source_options: dict[str, str] = {}
+
+
+class _PlayedIn:
+    """The environments in which a recording was played, by id: as given, else as the file beside the recording says.
+
+    Attributes:
+        policy: Who played, as that file says.
+    """
+
+    def __init__(self, recording: Path, env: str | None, options: dict[str, Any]) -> None:
+        self._env, self._options = env, options
+        self._made: dict[str, OrchestrationEnv] = {}
+        self.policy = "unknown"
+        note = recording.with_suffix(".json")
+        if not note.is_file():
+            return
+        given = env is not None or options
+        try:
+            made_by = msgspec.json.decode(note.read_bytes(), type=_MadeBy)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            if given:
+                return
+            raise OptionError(f"{note}: expected what `rollout` wrote of the recording: {error}. Give --env.") from None
+        self.policy = made_by.model or made_by.policy or self.policy
+        if given:
+            return
+        self._env, self._options = made_by.env, option_values(made_by.env_options)
+        if made_by.env and made_by.source:
+            from toolorchestra.envs.task_source import source_argument
+
+            named = option_values(made_by.source_options)
+            self._options |= source_argument(made_by.env, made_by.source, named)
+
+    def __call__(self, env_id: str) -> OrchestrationEnv:
+        from toolorchestra.cli.environments import environment
+
+        if env_id not in self._made:
+            self._made[env_id] = environment(self._env or env_id, **self._options)
+        return self._made[env_id]
 
 
 @dataclass

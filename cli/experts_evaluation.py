@@ -14,6 +14,7 @@ from tyro.conf import Positional, arg
 from toolorchestra.cli.files import print_json, with_folder
 from toolorchestra.cli.options import CatalogOptions, UsageError, WorkerOptions, real_model, require_at_least
 from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.svg_themes import svg_of
 from toolorchestra.toolscale.writing import whole_file, write_whole
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 Name = Annotated[Positional[str], arg(metavar="NAME")]
 
-_PLAIN: dict[str, dict[str, None]] = {".png": {}, ".pdf": {"CreationDate": None}, ".svg": {"Date": None}}
+_PLAIN: dict[str, dict[str, None]] = {".png": {}, ".pdf": {"CreationDate": None}, ".svg": {}}
 """Formats of plots, each with the metadata left out, so that the same fit gives the same file."""
 
 
@@ -213,9 +214,12 @@ class FitExpertCommand(CatalogOptions):
         base = catalog.spec(self.like) if self.like else known
         fit = fit_expert(rows, self.name, base, shared_noise=self.shared_noise)
         if self.plot:
-            with whole_file(self.plot) as stream:
-                kind = self.plot.suffix.removeprefix(".")
-                plot_fit(fit).savefig(stream, format=kind, dpi=120, metadata=_PLAIN[self.plot.suffix])
+            drawn, kind = plot_fit(fit), self.plot.suffix.removeprefix(".")
+            if kind == "svg":
+                write_whole(self.plot, svg_of(drawn, "fit"))
+            else:
+                with whole_file(self.plot) as stream:
+                    drawn.savefig(stream, format=kind, dpi=120, metadata=_PLAIN[self.plot.suffix])
         entry = dump_yaml({"experts": {self.name: fit.entry(base, new=base is not known)}})
         if self.out:
             write_whole(self.out, entry)

@@ -13,6 +13,7 @@ from pathlib import Path
 import tyro
 
 from toolorchestra.algos.config_files import LEARNERS, ConfigFile, config_argument
+from toolorchestra.algos.launch import processes
 from toolorchestra.cli.build import BuildCommand
 from toolorchestra.cli.card import CardCommand
 from toolorchestra.cli.compare import CompareCommand
@@ -29,6 +30,7 @@ from toolorchestra.cli.robustness import RobustnessCommand
 from toolorchestra.cli.rollout import RolloutCommand
 from toolorchestra.cli.schema import SchemaCommand
 from toolorchestra.cli.select import SelectCommand
+from toolorchestra.cli.serve import ServeCommand
 from toolorchestra.cli.show import ShowCommand
 from toolorchestra.cli.stats import StatsCommand
 from toolorchestra.cli.study import StudyCommand
@@ -36,7 +38,8 @@ from toolorchestra.cli.synth import SUBCOMMANDS, SynthCommand
 from toolorchestra.cli.tasks import TasksCommand
 from toolorchestra.cli.train import TrainCommand
 from toolorchestra.cli.validate import ValidateCommand
-from toolorchestra.toolscale.errors import ToolOrchestraError, UnknownNameError, exit_status
+from toolorchestra.cli.view import ViewCommand
+from toolorchestra.toolscale.errors import OptionError, ToolOrchestraError, UnknownNameError, exit_status
 from toolorchestra.toolscale.visible import visible
 from toolorchestra.toolscale.writing import check_place, out_of_room
 
@@ -51,8 +54,10 @@ _GROUPS = {
     "mas": "Check, draw, run and search for designs of multi-agent systems.",
 }
 """Commands that have commands of their own."""
-_OUTPUTS = ("out", "record", "svg", "plot", "best", "runs")
+_OUTPUTS = ("out", "record", "svg", "plot", "best", "runs", "export")
 """Options of commands that name what they write; whether that is possible is found before any work is done."""
+COMMAND_CONFIG = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes)
+"""How tyro reads a command line."""
 
 Command = subcommands(
     {
@@ -60,7 +65,9 @@ Command = subcommands(
         "tasks": TasksCommand,
         "play": PlayCommand,
         "rollout": RolloutCommand,
+        "serve": ServeCommand,
         "show": ShowCommand,
+        "view": ViewCommand,
         "compare": CompareCommand,
         "validate": ValidateCommand,
         "build": BuildCommand,
@@ -98,12 +105,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     try:
         check_command(given)
+        check_processes(given)
         command = tyro.cli(
             Command,
             prog="toolorchestra",
             description=_DESCRIPTION,
             args=expand(given) or ["--help"],
-            config=(tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes),
+            config=COMMAND_CONFIG,
         )
         for name in _OUTPUTS:
             if path := getattr(command, name, None):
@@ -164,6 +172,16 @@ def check_command(arguments: Sequence[str]) -> None:
         if word == "train" and arguments[1:2] and not arguments[1].startswith("-") and arguments[1] not in LEARNERS:
             raise UnknownNameError("algorithm", arguments[1], LEARNERS)
         union, path = known[word], f"command of {word}"
+
+
+def check_processes(arguments: Sequence[str]) -> None:
+    """Raise an `OptionError` if several processes were started for a command that is not for several."""
+    if processes() > 1 and arguments[:1] and arguments[0] != "train" and not arguments[0].startswith("-"):
+        raise OptionError(
+            f"`toolorchestra {arguments[0]}` is one process, and {processes()} were started together, which would all "
+            "do the same. Start it without `torchrun` or `accelerate launch`; commands that divide their work have "
+            "`--workers`."
+        )
 
 
 def _is_folder(path: str, word: str, arguments: Sequence[str]) -> bool:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from toolorchestra.envs.masorchestra.workflow_strategies import WorkflowCandidate
 
 Degree = Literal["low", "high"]
+Parser = Literal["strict", "paper"]
 
 
 @dataclass(kw_only=True)
@@ -40,11 +41,13 @@ class _DesignOptions:
     """File with the text of a design; - for standard input."""
     dom: Degree = "high"
     """Degree of MAS that it was written for."""
+    parser: Parser = "strict"
+    """The design language, or what the paper's authors read (`paper`)."""
 
     def _parsed(self) -> Design | DesignFault:
-        from toolorchestra.envs.masorchestra.parser import parse_design
+        from toolorchestra.envs.masorchestra.play import PARSERS
 
-        return parse_design(_read(self.file), self.dom)
+        return PARSERS[self.parser](_read(self.file), self.dom)
 
 
 @dataclass(kw_only=True)
@@ -113,7 +116,7 @@ class _QuestionOptions(CatalogOptions):
     """Seed of the questions drawn, and of the noise of simulated agents."""
 
     @contextmanager
-    def _env(self, dom: Degree) -> Iterator[MASOrchestraEnv]:
+    def _env(self, dom: Degree, **options: Any) -> Iterator[MASOrchestraEnv]:
         from toolorchestra.agents.chat.base import ChatModel
         from toolorchestra.agents.experts.simulated_chat import SimulatedChat
         from toolorchestra.envs.masorchestra.env import MASOrchestraEnv
@@ -126,7 +129,7 @@ class _QuestionOptions(CatalogOptions):
             else:
                 model = SimulatedChat(catalog.simulated(self.model))
             yield MASOrchestraEnv(
-                source, tasks=self.tasks, split=self.split, dom=dom, model=model, timeout=self.timeout
+                source, tasks=self.tasks, split=self.split, dom=dom, model=model, timeout=self.timeout, **options
             )
 
 
@@ -140,6 +143,8 @@ class RunDesignCommand(_QuestionOptions):
     """Who designs when no --design is given."""
     dom: Degree = "high"
     """Degree of MAS."""
+    parser: Parser = "strict"
+    """What reads the design: the design language, or what the paper's authors read (`paper`)."""
     task: str | None = None
     """Id of the question to ask; by default they are drawn."""
     episodes: int = 1
@@ -160,7 +165,7 @@ class RunDesignCommand(_QuestionOptions):
         from toolorchestra.envs.masorchestra.design import Design
         from toolorchestra.envs.masorchestra.play import DesignPlay
 
-        with self._env(self.dom) as env:
+        with self._env(self.dom, parser=self.parser) as env:
             infos = self._play(env)
             play, last, task = env.play, env.episode, env.task
         assert isinstance(play, DesignPlay)
@@ -213,8 +218,9 @@ class SearchDesignCommand(_QuestionOptions):
 
     split: Split = "train"
     """Split from which the validation set is drawn."""
-    method: Literal["evolution", "random", "tree"] = "evolution"
-    """Evolution with niches, random workflows, or Monte Carlo tree search over edits."""
+    method: Literal["evolution", "random", "tree", "aflow", "gptswarm"] = "evolution"
+    """Evolution with niches (EvoFlow), random workflows, Monte Carlo tree search over edits (with AFlow's choice of
+    parents: `aflow`), or learnt edges between fixed agents (GPTSwarm)."""
     questions: int = 30
     """Size of the validation set."""
     candidates: int = 50

@@ -49,6 +49,12 @@ class _ProblemOptions:
     """Filler sentences about each needle."""
     no_notes: bool = False
     """With --robustness: the same problems without their notes."""
+    alone: bool = False
+    """Axes without a value stay put instead of being drawn, as in the environments of one axis."""
+    shared_world: bool = False
+    """With --parallel: all problems are about the same things, as in the environment."""
+    variables: bool = False
+    """With --horizon: problems say which earlier answers they use ([variable2] = [answer1])."""
 
     def _axes(self) -> Axes:
         from toolorchestra.envs.sources.masbench.generate import check_axes
@@ -61,7 +67,8 @@ class _ProblemOptions:
     def _settings(self) -> InstanceSettings:
         from toolorchestra.envs.sources.masbench.generate import InstanceSettings
 
-        return InstanceSettings(self.distractors, self.haystack, not self.no_notes)
+        flags = not self.no_notes, self.alone, self.shared_world, self.variables
+        return InstanceSettings(self.distractors, self.haystack, *flags)
 
 
 @dataclass(kw_only=True)

@@ -38,8 +38,10 @@ if TYPE_CHECKING:
     from toolorchestra.envs.recording_units import Players
     from toolorchestra.envs.task_source import TaskSource
 
-_Baseline = Literal["direct", "direct+tools", "majority-vote", "self-refine", "knn-router", "fixed-workflow"]
-RolloutPolicy = Literal["oracle", "noisy-oracle", "random", "llm", "null", _Baseline, "strongest", "cheapest"]
+_Rule = Literal["direct", "direct+tools", "majority-vote", "self-refine", "fixed-workflow", "strongest", "cheapest"]
+_Router = Literal["knn-router", "frugal-gpt", "route-llm", "avengers", "irt-router"]
+_Published = Literal["react", "rest-gpt", "dfs", "dylan", "puppeteer", "router-r1", "trinity"]
+RolloutPolicy = Literal["oracle", "noisy-oracle", "random", "llm", "null", _Rule, _Router, _Published]
 
 
 @dataclass
@@ -81,6 +83,9 @@ class RolloutCommand(SourceOptions, WorkerOptions):
     """For `llm`: sampling temperature; 0 is greedy."""
     max_tokens: int = 8_000
     """For `llm`: maximum number of tokens of one reply."""
+    effort: Literal["low", "medium", "high"] | None = None
+    """For `llm` at a server: its `reasoning_effort`, for models that take one. Where the prompt is to ask for it, give
+    `--env-options effort low`."""
     in_flight: int = 8
     """Maximum number of episodes played at a time, over all workers; none waits for another's reply, tool or expert."""
     out: Annotated[Path | None, arg(metavar="FILE")] = None
@@ -99,6 +104,8 @@ class RolloutCommand(SourceOptions, WorkerOptions):
             raise UsageError("--api-key-env is for a server: give its --base-url as well.")
         if self.episodes != "all" and self.episodes < 1:
             raise UsageError(f"--episodes must be at least 1, or `all`; got {self.episodes}.")
+        if self.effort and not self.base_url:
+            raise UsageError("--effort is a field of requests to a server: give --base-url, or --env-options effort.")
         require_at_least(self, in_flight=1, samples=1)
 
     def run(self) -> int:
@@ -136,6 +143,7 @@ class RolloutCommand(SourceOptions, WorkerOptions):
         summary = tally.summary() | {"seconds": time.perf_counter() - began, "unplayed": len(errors)}
         if self.samples > 1:
             shares = {k: pass_shares(tally.samples, k) for k in range(1, self.samples + 1)}
+            summary["mean@k"] = {self.samples: pass_shares(tally.samples, 1)[0]}
             summary |= {f"pass{mark}k": {k: one[n] for k, one in shares.items()} for n, mark in enumerate("@^")}
         if self.policy == "llm":
             summary["model"] = total_usage(spent)
@@ -189,6 +197,8 @@ class RolloutCommand(SourceOptions, WorkerOptions):
         left_out |= {"workers", "executor", "ray_address"}
         if self.samples == 1:
             left_out.add("samples")
+        if self.effort is None:
+            left_out.add("effort")
         if self.source is None:
             left_out |= {"source", "source_options"}
         origin = {key: value for key, value in asdict(self).items() if key not in left_out}
@@ -254,6 +264,7 @@ class RolloutCommand(SourceOptions, WorkerOptions):
                 api_key_env=self.api_key_env,
                 price=Price(*self.price),
                 max_concurrency=self.in_flight,
+                extra={"reasoning_effort": self.effort} if self.effort else None,
                 stream=True,  # so that a long answer does not reach the timeout of reading
             )
         except ImportError as error:

@@ -5,6 +5,7 @@ What is selected is decided in `toolorchestra.algos.selection`.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 from tyro.conf import Positional, arg
 
-from toolorchestra.cli.environments import environment
+from toolorchestra.cli.environments import task_source
 from toolorchestra.cli.files import print_json, with_folder
 from toolorchestra.cli.options import Split, subcommands
 from toolorchestra.toolscale.errors import OptionError
@@ -36,6 +37,8 @@ class SelectSFTCommand:
     """JSONL file to write; `toolorchestra train sft --env ENV --episodes FILE` learns from it."""
     exclude: Annotated[tuple[Path, ...], arg(metavar="FILE")] = ()
     """JSONL files of tasks or episodes whose questions are left out: the RL set."""
+    only: Annotated[tuple[Path, ...], arg(metavar="FILE")] = ()
+    """JSONL files of tasks or episodes; other questions are left out, such as those that `select hard` leaves."""
     max_tool_share: float = 0.4
     """Largest share of one tool in all calls; 1 for no bound."""
     split: Split = "train"
@@ -49,7 +52,10 @@ class SelectSFTCommand:
 
         read = _Recorded(self.episodes, self.out)
         exclude = [question for file in self.exclude for question in _read_questions(file)]
-        found = select_sft(read.candidates, exclude=exclude, split=self.split, max_tool_share=self.max_tool_share)
+        only = [question for file in self.only for question in _read_questions(file)] if self.only else None
+        found = select_sft(
+            read.candidates, exclude=exclude, only=only, split=self.split, max_tool_share=self.max_tool_share
+        )
         if not found.kept:
             raise OptionError(f"No episode is left to learn from: {_in_words(found.dropped)}.")
         write_jsonl(self.out, read.lines(found.kept))
@@ -84,47 +90,52 @@ class SelectSFTCommand:
 
 
 @dataclass(kw_only=True)
-class SelectRLCommand:
-    """Select tasks for RL: those that some samples solve and some do not."""
+class _SelectTasks(ABC):
+    """What the commands that select tasks share: they write the tasks of the questions kept, and how to train on them.
 
-    episodes: Episodes
-    """JSONL files of episodes, `samples` of each task."""
+    Tasks of the other splits are written as well: a Custom environment plays the file.
+    """
+
     out: Annotated[Path, arg(metavar="FILE")]
     """JSONL file of tasks to write, those of the other splits included: a Custom environment plays it."""
     env: Annotated[str | None, arg(metavar="ENV")] = None
     """Environment that has the tasks, where the episodes do not name it: id, folder of a domain, or file of tasks."""
-    samples: int = 8
-    """Judged episodes expected of a task; one with fewer is kept only if their outcomes differ already."""
     split: Split = "train"
     """Split of the tasks; episodes of others are left out."""
     json: bool = False
     """Print the report as JSON."""
 
+    @abstractmethod
+    def _find(self) -> tuple[_Recorded, Selection, Iterable[str]]:
+        """Return the episodes read, what is selected of them, and the environments that it is to train in."""
+
     def run(self) -> int:
         """Select, write and report."""
-        from toolorchestra.algos.selection import select_rl
+        from toolorchestra.algos.options import OWN_LEARNERS
         from toolorchestra.cli.display import show
+        from toolorchestra.envs.registration import is_multiagent
         from toolorchestra.toolscale.task import write_tasks
 
-        read = _Recorded(self.episodes, self.out)
-        found = select_rl(read.candidates, split=self.split, samples=self.samples)
+        read, found, env_ids = self._find()
         if not found.kept:
             raise OptionError(f"No task is left to train on: {_in_words(found.dropped)}.")
-        known = self._tasks(read.env_ids)
+        known = self._tasks(env_ids)
         ids = [read.candidates[n].question.task for n in found.kept]
         if missing := [task for task in ids if task not in known]:
-            names = self.env or ", ".join(sorted(read.env_ids))
+            names = self.env or ", ".join(sorted(env_ids))
             raise OptionError(f"{missing[0]} is no task of {names}: give its --env.")
         held_out = [task for task in known.values() if self.split not in ("all", task.split)]
         write_tasks(self.out, [*(known[task] for task in ids), *held_out])
         if self.json:
             facts = {"file": str(self.out), "read": len(read.candidates), "kept": len(ids)}
             return print_json(facts | {"dropped": found.dropped, "held_out": len(held_out)})
-        protocol = min(env_id.partition("-")[0] for env_id in read.env_ids)
+        env_id = min(env_ids)
+        protocol = env_id.partition("-")[0]
+        learner = OWN_LEARNERS.get(protocol, "multi-grpo") if is_multiagent(env_id) else "grpo"
         _print_counts("questions", found.questions, f"in {len(read.candidates):,} episodes", found)
         show(
             f"With them, {len(held_out):,} tasks of the other splits, to evaluate on.\n"
-            f"{self.out}   train on it:  toolorchestra train grpo --env {protocol}-Custom-v0 "
+            f"{self.out}   train on it:  toolorchestra train {learner} --env {protocol}-Custom-v0 "
             f"--env-options tasks {self.out}"
         )
         return 0
@@ -134,10 +145,54 @@ class SelectRLCommand:
         if self.env is None and (custom := [env_id for env_id in env_ids if "-Custom-" in env_id]):
             raise OptionError(f"The episodes are of {custom[0]}: give the folder or the file of its tasks with --env.")
         names = [self.env] if self.env is not None else sorted(env_ids)
-        return {task.id: task for name in names for task in environment(name).source.tasks("all")}
+        return {task.id: task for name in names for task in task_source(name).tasks("all")}
 
 
-SelectCommand = subcommands({"sft": SelectSFTCommand, "rl": SelectRLCommand})
+@dataclass(kw_only=True)
+class SelectRLCommand(_SelectTasks):
+    """Select tasks for RL: those that some samples solve and some do not."""
+
+    episodes: Episodes
+    """JSONL files of episodes, `samples` of each task."""
+    samples: int = 8
+    """Judged episodes expected of a task; one with fewer is kept only if their outcomes differ already."""
+
+    def _find(self) -> tuple[_Recorded, Selection, Iterable[str]]:
+        from toolorchestra.algos.selection import select_rl
+
+        read = _Recorded(self.episodes, self.out)
+        return read, select_rl(read.candidates, split=self.split, samples=self.samples), read.env_ids
+
+
+@dataclass(kw_only=True)
+class SelectHardCommand(_SelectTasks):
+    """Select tasks for RL that a base model does not solve and a team does (TMATR-HRL, Table 3)."""
+
+    episodes: Episodes
+    """JSONL files of episodes of a base model, one of each task (of several the first counts)."""
+    solved_by: Annotated[tuple[Path, ...], arg(metavar="FILE")] = ()
+    """JSONL files of episodes of a stronger team; tasks that it solved in none are left out."""
+    limit: int | None = None
+    """How many tasks are drawn; default: all."""
+    seed: int = 0
+    """Seed of the draw."""
+
+    def _find(self) -> tuple[_Recorded, Selection, Iterable[str]]:
+        from toolorchestra.algos.selection import select_hard
+
+        read = _Recorded(self.episodes, self.out)
+        team = _Recorded(self.solved_by, self.out) if self.solved_by else None
+        found = select_hard(
+            read.candidates,
+            solved_by=team.candidates if team else None,
+            split=self.split,
+            limit=self.limit,
+            seed=self.seed,
+        )
+        return read, found, (team or read).env_ids
+
+
+SelectCommand = subcommands({"sft": SelectSFTCommand, "rl": SelectRLCommand, "hard": SelectHardCommand})
 
 
 class _Recorded:

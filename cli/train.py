@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from tyro.conf import Positional, arg
 
 from toolorchestra.algos.config_files import LEARNERS, options_of, parse_options
-from toolorchestra.algos.options import processes
+from toolorchestra.algos.launch import processes
 from toolorchestra.toolscale.errors import OptionError, install_line
 
 
@@ -47,7 +47,7 @@ class TrainCommand:
         if not config.dry_run:
             learner.train(config)
         elif main:
-            from toolorchestra.algos.requirements import require_memory
+            from toolorchestra.algos.dry_run import require_memory
 
             require_memory(config)
         return 0

@@ -27,6 +27,8 @@ ORCHESTRATOR = "orchestrator"
 """Name of the agent where there is only one."""
 TOOLS = "tools"
 """Name of the tools' part of cost and clock, experts and sub-agents included."""
+ABANDONED = "abandoned"
+"""Name of the part of cost and clock, and of the entry of `details`, of continuations that were taken back."""
 
 
 class CallRecord(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):  # no cycles, and there are many
@@ -150,15 +152,23 @@ class Episode(msgspec.Struct, omit_defaults=True, kw_only=True):
 
     @property
     def cost_parts(self) -> dict[str, float]:
-        """US dollars of the messages of each agent, and of all calls (`TOOLS`): the parts of the cost."""
+        """Parts of the cost: US dollars of each agent's messages, of all calls (`TOOLS`), and of what was taken back.
+
+        The last, `ABANDONED`, is there only where an episode was restored with its costs kept.
+        """
         parts = {agent: float_sum(turn.cost for turn in self.turns if turn.agent == agent) for agent in self.agents}
-        return {**parts, TOOLS: float_sum(call.cost for call in self.calls)}
+        return {**parts, TOOLS: float_sum(call.cost for call in self.calls), **self._abandoned("cost")}
 
     @property
     def clock_parts(self) -> dict[str, float]:
         """Virtual seconds in which each agent wrote, and in which calls were run (`TOOLS`): the parts of the clock."""
         parts = {agent: float_sum(turn.seconds for turn in self.turns if turn.agent == agent) for agent in self.agents}
-        return {**parts, TOOLS: abs(round(self.clock - float_sum(parts.values()), 9))}
+        abandoned = self._abandoned("clock")
+        spent = float_sum((*parts.values(), *abandoned.values()))
+        return {**parts, TOOLS: abs(round(self.clock - spent, 9)), **abandoned}
+
+    def _abandoned(self, what: str) -> dict[str, float]:
+        return {ABANDONED: self.details[ABANDONED][what]} if ABANDONED in self.details else {}
 
     def opening(self, agent: str) -> list[dict[str, Any]]:
         """Return the messages with which an agent begins."""
@@ -185,6 +195,12 @@ class Episode(msgspec.Struct, omit_defaults=True, kw_only=True):
     def to_json(self) -> bytes:
         """Return the record as one line of JSON."""
         return msgspec.json.encode(self)
+
+    def _repr_html_(self) -> str:
+        """Return the episode as notebooks show it."""
+        from toolorchestra.envs.episode_html import episode_html
+
+        return episode_html(msgspec.to_builtins(self))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy and pickle by way of JSON, for the same bytes: msgspec compares defaults by identity."""

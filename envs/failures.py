@@ -20,12 +20,37 @@ def reasons(episode: Episode) -> list[str]:
 
     Numbers in what ended it are left out, so that episodes can be counted by it. Nothing for a solved episode.
     """
-    if episode.outcome in ("solved", None):
+    return ending_reasons(episode.outcome, episode.why)
+
+
+def ending_reasons(outcome: str | None, why: str) -> list[str]:
+    """Return the `reasons` of an episode that ended so.
+
+    >>> ending_reasons("failed", "execution: orders['O1'] was left as it was; answer: the final answer should be '2'")
+    ['execution', 'answer']
+    """
+    if outcome in ("solved", None):
         return []
-    if episode.outcome != "failed":
-        return [f"{episode.outcome}: {episode.why.partition(':')[0][:_MAX_REASON]}".removesuffix(": ")]
-    found = list(dict.fromkeys(_CRITERION.findall(episode.why)))
-    return found or [re.sub(r"\d[\d,.]*", "N", episode.why)[:_MAX_REASON] or "no reason given"]
+    if outcome != "failed":
+        return [f"{outcome}: {why.partition(':')[0][:_MAX_REASON]}".removesuffix(": ")]
+    found = list(dict.fromkeys(_CRITERION.findall(why)))
+    return found or [re.sub(r"\d[\d,.]*", "N", why)[:_MAX_REASON] or "no reason given"]
+
+
+def criteria_messages(why: str) -> dict[str, list[str]]:
+    """Return what did not hold by criterion, from what verification found wrong.
+
+    >>> criteria_messages("execution: a row is missing; fidelity: 7 is not stated; fidelity: 8 is not stated")
+    {'execution': ['a row is missing'], 'fidelity': ['7 is not stated', '8 is not stated']}
+    >>> criteria_messages("ended after 20 turns without an answer")
+    {}
+    """
+    found: dict[str, list[str]] = {}
+    starts = [*_CRITERION.finditer(why)]
+    for number, one in enumerate(starts, 1):
+        end = starts[number].start() if number < len(starts) else len(why)
+        found.setdefault(one[1], []).append(why[one.end() : end])
+    return found
 
 
 class FailureCounts:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import msgspec
 
-from toolorchestra.envs.episode import CallRecord, Episode, Outcome, Turn
+from toolorchestra.envs.episode import ABANDONED, CallRecord, Episode, Outcome, Turn
 from toolorchestra.envs.executor import Outages, execute
 from toolorchestra.envs.model_judge import ModelJudge, review
 from toolorchestra.envs.orchestrator_rates import OrchestratorRates
@@ -52,6 +52,10 @@ class EpisodeLimits:
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise OptionError(f"The limit `{name}` must be positive, got {value!r}.")
+
+
+Rewrite = Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
+"""Makes another history of one, without changing it."""
 
 
 class PlayStart(msgspec.Struct, frozen=True, gc=False):
@@ -114,6 +118,7 @@ class Play(ABC):
         form: The form that the final answer fills, if it is not prose.
         current_agent: The agent that writes the next message.
         histories: The private history of each agent, as OpenAI messages.
+        closed_histories: The histories of agents before they were rewritten (`rewrite`), by agent, the oldest first.
         verdict: The judgement, once an answer was given.
         truncated: Whether a limit or an infrastructure error ended it.
         rates: Price and speed of the agents' own messages, if they cost anything.
@@ -139,6 +144,7 @@ class Play(ABC):
         self.tools = tools
         self.current_agent = episode.agents[0]
         self.histories = {agent: episode.opening(agent) for agent in episode.agents}
+        self.closed_histories: dict[str, tuple[list[dict[str, Any]], ...]] = {}
         self.verdict: Verdict | None = None
         self.truncated = False
         self.rates = start.rates
@@ -148,6 +154,7 @@ class Play(ABC):
         self._conversations: dict[str, int] = {}  # bytes read and written by agents who wrote something
         self._calls_made = 0
         self._calls: list[CallRecord] = []
+        self._rewrites: dict[str, Rewrite] = {}
         self._observations: dict[str, str] = {}
         self._observed_messages: dict[str, Sequence[dict[str, Any]]] = {}
         start.session.reset()
@@ -186,6 +193,14 @@ class Play(ABC):
         observations[agent] = f"{observations[agent]}\n\n{text}" if agent in observations else text
         if messages is not None:
             self._observed_messages[agent] = messages
+
+    def rewrite(self, agent: str, rewritten: Rewrite) -> None:
+        """Let `agent` go on with another history, which a function makes of the present one.
+
+        It takes effect after the message in progress, before its observations. What was in the history is charged again
+        when the agent reads it, and stays in `closed_histories`.
+        """
+        self._rewrites[agent] = rewritten
 
     def pass_to(self, agent: str) -> None:
         """Let `agent` write the next message; otherwise the current one goes on."""
@@ -318,6 +333,7 @@ class Play(ABC):
         self._calls = []
         observations = self._observations = {}
         shown = self._observed_messages = {}
+        rewrites = self._rewrites = {}
         message = self._read(action)
         spent = None
         try:
@@ -334,6 +350,10 @@ class Play(ABC):
         episode.turns.append(turn)
         histories, conversations = self.histories, self._conversations
         histories[agent].append(written)
+        for name, rewritten in rewrites.items():
+            self.closed_histories[name] = (*self.closed_histories.get(name, ()), histories[name])
+            histories[name] = rewritten(histories[name])
+            conversations.pop(name, None)
         for name, text in observations.items():
             if name in conversations:
                 conversations[name] += len(text) if text.isascii() else text_size(text)
@@ -385,8 +405,9 @@ class Play(ABC):
         twin.__dict__.update(self.__dict__)
         twin.session = session
         twin.episode = self.episode.copied()
-        twin._observed_messages = {}
+        twin._observed_messages, twin._rewrites = {}, {}
         twin._conversations = dict(self._conversations)
+        twin.closed_histories = dict(self.closed_histories)
         twin.histories = {agent: list(history) for agent, history in self.histories.items()}
         return twin
 
@@ -400,6 +421,26 @@ class Play(ABC):
     def snapshot(self) -> PlaySnapshot:
         """Return the whole state of the episode, from which any number of episodes can go on."""
         return PlaySnapshot(self.fork(None), self.session.snapshot())
+
+    def check_continues(self, other: Episode) -> None:
+        """Raise `OptionError` unless another record continues this one."""
+        mine, turns = self.episode, self.episode.turns
+        same = (mine.task_id, mine.seed, mine.noise_seed) == (other.task_id, other.seed, other.noise_seed)
+        if not same or other.turns[: len(turns)] != turns:
+            raise OptionError("Costs are kept from a snapshot of the episode in progress only; this is another's.")
+
+    def keep_costs(self, left: Episode) -> None:
+        """Count what a continuation of this episode cost that was taken back."""
+        episode, before = self.episode, left.details.get(ABANDONED, {})
+        calls = (sum(len(turn.calls) for turn in one.turns) for one in (left, episode))
+        spent = {
+            "turns": before.get("turns", 0) + len(left.turns) - len(episode.turns),
+            "calls": before.get("calls", 0) + next(calls) - next(calls),
+            "cost": left.cost - episode.cost + episode.details.get(ABANDONED, {}).get("cost", 0.0),
+            "clock": left.clock - episode.clock + episode.details.get(ABANDONED, {}).get("clock", 0.0),
+        }
+        episode.details = {**episode.details, ABANDONED: spent}
+        episode.cost, episode.clock = left.cost, left.clock
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the session behind: a copy begins with one of its own, in the same state."""

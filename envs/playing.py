@@ -27,9 +27,9 @@ from toolorchestra.toolscale.errors import ExpertError
 
 
 class Reset(msgspec.Struct, frozen=True):
-    """How an episode begins; its seed identifies it within a recording."""
+    """How an episode begins; its seed identifies it within a recording, where each has one."""
 
-    seed: int
+    seed: int | None
     options: dict[str, Any]
 
 
@@ -41,6 +41,7 @@ class Unplayed(msgspec.Struct, frozen=True):
 
 
 Ask = Callable[[ChatRequest], Awaitable[Completion]]
+_Ended = tuple[int, Episode | Unplayed]
 
 
 def play_many(
@@ -65,7 +66,23 @@ def play_many(
         ExpertError: The policy's model cannot be reached at all: as many requests in a row have failed as there are
             episodes in progress.
     """
-    return iterate(_Players(make_env, make_policy, min(max(1, in_flight), len(resets)), retries).play(resets))
+    players = _Players(make_env, make_policy, min(max(1, in_flight), len(resets)), retries)
+    for _, one in iterate(players.play(resets)):
+        yield one
+
+
+def play_all(
+    make_env: Callable[[], gymnasium.Env[Any, Any]],
+    make_policy: Callable[[], Policy],
+    resets: Sequence[Reset],
+    *,
+    in_flight: int = 1,
+    retries: int = 2,
+) -> list[Episode | Unplayed]:
+    """Return the episodes that begin with `resets`, in that order; see `play_many`."""
+    players = _Players(make_env, make_policy, min(max(1, in_flight), len(resets)), retries)
+    played = dict(iterate(players.play(resets)))
+    return [played[number] for number in range(len(resets))]
 
 
 class _Players:
@@ -85,10 +102,10 @@ class _Players:
         self._recorded = asyncio.Event()
         self._recorded.set()
 
-    async def play(self, resets: Sequence[Reset]) -> AsyncGenerator[Episode | Unplayed, None]:
-        """Yield the episodes, each when it is over."""
-        waiting = iter(resets)
-        ended: asyncio.Queue[Episode | Unplayed | None] = asyncio.Queue()
+    async def play(self, resets: Sequence[Reset]) -> AsyncGenerator[_Ended, None]:
+        """Yield the episodes with the numbers of their resets, each when it is over."""
+        waiting = iter(enumerate(resets))
+        ended: asyncio.Queue[_Ended | None] = asyncio.Queue()
         players = (self._player(waiting, ended) for _ in range(self._count))
         playing = asyncio.gather(together(*players))
         playing.add_done_callback(lambda _: ended.put_nowait(None))
@@ -103,16 +120,17 @@ class _Players:
             await asyncio.gather(playing, return_exceptions=True)
             self._steps.close()
 
-    async def _player(self, waiting: Iterator[Reset], ended: asyncio.Queue[Episode | Unplayed | None]) -> None:
+    async def _player(self, waiting: Iterator[tuple[int, Reset]], ended: asyncio.Queue[_Ended | None]) -> None:
         env = policy = None
         while True:
             while not self._recorded.is_set():  # what has ended is recorded before another begins
                 await self._recorded.wait()
-            if (reset := next(waiting, None)) is None:
+            if (following := next(waiting, None)) is None:
                 break
+            number, reset = following
             if env is None or policy is None:
                 env, policy = self._make_env(), self._make_policy()
-            ended.put_nowait(await self._play(env, policy, reset))
+            ended.put_nowait((number, await self._play(env, policy, reset)))
             self._recorded.clear()
         if env is not None:  # not after an interrupt, when a thread may be in the middle of a step
             env.close()

@@ -1,9 +1,10 @@
 """The registry of environments: every id, what it stands for, and how it is made.
 
 Ids are ``{Protocol}-{Source}-v0``. Every protocol is registered with every source that it can be played on, and once as
-``{Protocol}-Custom-v0`` for tasks or domains of your own. Environments of one agent, and the views of one agent on
-environments of several (``MSARLSingle-Math-v0``), are made by `gymnasium.make`; PettingZoo has no registry, so those of
-several agents are made by `make_multiagent`, and `gymnasium.make` says so.
+``{Protocol}-Custom-v0`` for tasks or domains of your own. Environments of one agent, the views of one agent on
+environments of several (``MSARLSingle-Math-v0``), and those of numbers in place of text (``Routing-Math-v0``) are made
+by `gymnasium.make`; PettingZoo has no registry, so those of several agents are made by `make_multiagent`, and
+`gymnasium.make` says so.
 
 Registering imports neither the environments nor their tasks: an entry point is a string until it is followed.
 """
@@ -34,8 +35,8 @@ QUESTION_SOURCES = ("Math", "MultiHopQA", *(f"MASBench{axis}" for axis in _AXES)
 _OWN = re.compile(r"([\w.]+):([A-Za-z]\w*)")  # what stands after the colon of a Gymnasium id has hyphens
 
 
-Kind = Literal["one", "several", "view"]
-"""An environment of one agent, of several, or the view of one agent on one of several."""
+Kind = Literal["one", "several", "view", "numbers"]
+"""An environment of one agent, of several, the view of one agent on one of several, or one of numbers, not text."""
 
 
 class _Protocol(NamedTuple):
@@ -63,6 +64,7 @@ PROTOCOLS = {
     "MSARLSingle": _Protocol("toolorchestra.envs.msarl:single_env", domains=False, kind="view"),
     "TMATRSingle": _Protocol("toolorchestra.envs.tmatr:single_env", domains=False, kind="view"),
     "DialogueSingle": _Protocol("toolorchestra.envs.dialogue:single_env", questions=False, kind="view"),
+    "Routing": _Protocol("toolorchestra.envs.bridges.routing:RoutingEnv", kind="numbers"),
 }
 """Protocols by the first part of their ids. The entry point of one with several agents is a package with `raw_env`,
 `env`, `parallel_env`, `single_env` and `random_message`."""
@@ -75,7 +77,7 @@ class EnvironmentEntry(NamedTuple):
         env_id: Its id.
         protocol: First part of the id.
         source: Name of the task source, or ``Custom``.
-        kind: Whether it has one agent, several, or is the view of one of several.
+        kind: Whether it has one agent, several, is the view of one of several, or is made of numbers.
     """
 
     env_id: str
@@ -118,6 +120,11 @@ def view_ids() -> list[str]:
     return _ids("view")
 
 
+def routing_ids() -> list[str]:
+    """Return the ids of the environments whose observations and actions are numbers; `gymnasium.make` makes them."""
+    return _ids("numbers")
+
+
 def _ids(kind: Kind) -> list[str]:
     return [entry.env_id for entry in registry().values() if entry.source != "Custom" and entry.kind == kind]
 
@@ -129,7 +136,9 @@ def register_all() -> None:
             continue
         protocol = PROTOCOLS[entry.protocol]
         options = dict(protocol.options)
-        if entry.source != "Custom":
+        if entry.kind == "numbers":
+            options["env"] = f"ToolOrchestra-{entry.source}-v0"
+        elif entry.source != "Custom":
             options["source"] = entry.source
         elif entry.kind == "view":
             options["source"] = None
@@ -190,7 +199,7 @@ def make_multiagent(env_id: str, **options: Any) -> MultiAgentEnv:
             ``module:function``, a function that returns an environment of your own: a `MultiAgentEnv`, or a PettingZoo
             environment whose agents read and write text (`toolorchestra.envs.external`). The module is
             looked for in the current folder too.
-        options: Arguments of the environment.
+        options: Arguments of the environment; a `source` among them takes the place of the id's, as with `gym.make`.
 
     Raises:
         UnknownNameError: There is no such environment.
@@ -204,7 +213,7 @@ def make_multiagent(env_id: str, **options: Any) -> MultiAgentEnv:
     if own is None:
         make = home.raw_env
         source = env_id.split("-")[1]
-        if source != "Custom":
+        if source != "Custom" and options.get("source") is None:
             options["source"] = source
         options.setdefault("source", None)
     else:

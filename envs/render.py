@@ -81,6 +81,7 @@ def drawn(content: RenderableType, width: int, color: bool | None) -> str:
         file=io.StringIO(),
         width=width,
         force_terminal=wanted,
+        force_jupyter=False,  # in a notebook rich would show it there, and nothing would be returned
         color_system="standard" if wanted else None,
         highlight=False,
         legacy_windows=False,

@@ -9,23 +9,26 @@ import re
 from collections.abc import Iterable
 from xml.sax.saxutils import escape
 
+from toolorchestra.toolscale.svg_themes import themed
 from toolorchestra.toolscale.visible import visible
 
 Point = tuple[float, float]
 """x and y of a left upper corner, in pixels."""
-STYLE = "text{font:12px system-ui,sans-serif;fill:#222}.id{font-weight:600}.small{font-size:11px;fill:#555}"
+STYLE = "text{font:12px system-ui,sans-serif}.id{font-weight:600}.small{font-size:11px;opacity:.75}"
 """The style of texts; ``id`` and ``small`` are classes."""
+EDGE = "#7d8794"
+"""Colour of edges, which can be seen on both grounds."""
 _NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def document(width: float, height: float, head: Iterable[str], parts: Iterable[str]) -> str:
-    """Return an SVG of elements on white; `head` stands before the background."""
+    """Return an SVG of elements, in light and dark; `head` stands before the background."""
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">',
         *head,
         f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
     ]
-    return "\n".join([*lines, *parts, "</svg>\n"])
+    return themed("\n".join([*lines, *parts, "</svg>\n"]))
 
 
 def curve(start: Point, end: Point, size: tuple[int, int], attributes: str = "") -> str:

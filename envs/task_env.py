@@ -198,6 +198,11 @@ class TaskEnv:
         return False if self._play is None else self._play.may_block
 
     @property
+    def reset_options(self) -> tuple[str, ...]:
+        """Names of the options that `reset` takes."""
+        return tuple(self._reset_options)
+
+    @property
     def episode(self) -> Episode:
         """The record of the current or last episode."""
         episode: Episode = self.play.episode
@@ -227,12 +232,25 @@ class TaskEnv:
         generator = dict(self.np_random.bit_generator.state)
         return EnvSnapshot(self.play.snapshot(), generator, self._interface_state())
 
-    def restore(self, snapshot: EnvSnapshot) -> None:
-        """Put the environment into the state of `snapshot`, taken from this or an equal environment."""
+    def restore(self, snapshot: EnvSnapshot, *, keep_costs: bool = False) -> None:
+        """Put the environment into the state of `snapshot`, taken from this or an equal environment.
+
+        With `keep_costs` what the continuation that is taken back cost is still paid for: cost and clock go on from
+        where they are, and ``details["abandoned"]`` of the record says how many turns, calls, US dollars and seconds
+        that was. A policy that searches plays so, and is compared at its true cost.
+
+        Raises:
+            OptionError: Costs are to be kept, and the snapshot is not of the episode in progress.
+        """
+        left = self.episode if keep_costs else None
+        if left is not None:
+            snapshot.play.play.check_continues(left)
         self._play = snapshot.play.restored(self._session(snapshot.play.play.world))
         self.np_random.bit_generator.state = dict(snapshot.generator)
         for name, value in snapshot.interface.items():  # a snapshot may be restored many times: copies
             setattr(self, name, copy.copy(value))
+        if left is not None:
+            self.play.keep_costs(left)
 
     def _interface_state(self) -> dict[str, Any]:
         """Return the attributes that a snapshot holds beside the episode and the generator, copied."""

@@ -33,8 +33,8 @@ class TaskSource(ABC):
     name: str
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """Pickle a source of `QUESTIONS` by its name, and any other source whole."""
-        if self.name in QUESTIONS and question_source(self.name) is self:
+        """Pickle a source of `QUESTIONS` or `EXERCISES` by its name, and any other source whole."""
+        if self.name in _ALL_QUESTIONS and question_source(self.name) is self:
             return question_source, (self.name,)
         return super().__reduce_ex__(protocol)
 
@@ -173,37 +173,48 @@ class MixtureSource(TaskSource):
 
 
 class _QuestionSource(NamedTuple):
-    """How a source of questions is made, and the name of its world."""
+    """How a source of questions is made, and the name of its world; `others` are those of further worlds."""
 
     world: str
     entry_point: str
     arguments: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
 
 
 _PACKAGE = f"{__name__.rpartition('.')[0]}.sources"
 QUESTIONS = {
     "Math": _QuestionSource("math", f"{_PACKAGE}.math.source:MathSource"),
-    "MultiHopQA": _QuestionSource("multi_hop_qa", f"{_PACKAGE}.multihop.source:MultiHopQASource"),
+    "MultiHopQA": _QuestionSource(
+        "multi_hop_qa", f"{_PACKAGE}.multihop.source:MultiHopQASource", others=("multi_hop_qa_second",)
+    ),
     **{
         f"MASBench{axis}": _QuestionSource("masbench", f"{_PACKAGE}.masbench.source:MASBenchSource", (axis.lower(),))
         for axis in ("Depth", "Horizon", "Breadth", "Parallel", "Robustness")
     },
 }
 """The sources of questions by name. Their modules are imported when a source is made."""
+EXERCISES = {
+    "MathParity": _QuestionSource("math_parity", f"{_PACKAGE}.math.parity:ParitySource"),
+    "Chains": _QuestionSource("chains", f"{_PACKAGE}.chains:ChainSource"),
+}
+"""Sources of questions without ids of their own, for studies: ids with ``Custom`` play them by name."""
+_ALL_QUESTIONS = {**QUESTIONS, **EXERCISES}
 
 
 @functools.cache
 def question_source(name: str) -> TaskSource:
-    """Return a source of `QUESTIONS` of default size; each is made once per process."""
-    source: TaskSource = pkgutil.resolve_name(QUESTIONS[name].entry_point)(*QUESTIONS[name].arguments)
+    """Return a source of `QUESTIONS` or `EXERCISES` of default size; each is made once per process."""
+    found = _ALL_QUESTIONS[name]
+    source: TaskSource = pkgutil.resolve_name(found.entry_point)(*found.arguments)
     return source
 
 
 def _world(name: str) -> World:
     """Return the world that tasks name: a shipped domain, or one of questions."""
-    for source, question in QUESTIONS.items():
-        if question.world == name:
-            return question_source(source).world(question_source(source).tasks("all")[0])
+    for source, question in _ALL_QUESTIONS.items():
+        if name in (question.world, *question.others):
+            tasks = question_source(source).tasks("all")
+            return question_source(source).world(next(task for task in tasks if task.domain == name))
     return load_domain(name)
 
 
@@ -215,8 +226,9 @@ def make_source(
 ) -> TaskSource:
     """Return a source by its name, or from a folder or a file of tasks.
 
-    Names are those in environment ids (of the domains, ``All`` of them, and those in `QUESTIONS`), and those of public
-    data sets (`toolorchestra.envs.sources.public`), which alone have options: `files`, `limit`, `revision`, `held_out`.
+    Names are those in environment ids (of the domains, ``All`` of them, and those in `QUESTIONS`), those in
+    `EXERCISES`, and those of public data sets (`toolorchestra.envs.sources.public`), which alone have options: `files`,
+    `limit`, `revision`, `held_out`.
 
     Raises:
         UnknownNameError: There is no such source.
@@ -227,16 +239,16 @@ def make_source(
     if domain is not None:
         return DomainSource(domain)
     sources = {name.title().replace("_", ""): name for name in builtin_domains()}
-    if options and name in ("All", *QUESTIONS, *sources):
+    if options and name in ("All", *_ALL_QUESTIONS, *sources):
         raise OptionError(f"The source {name} takes no options, got {dict(options)}: public data sets have some.")
     if name == "All":
         return MixtureSource([DomainSource(domain) for domain in sources.values()])
-    if name in QUESTIONS:
+    if name in _ALL_QUESTIONS:
         return question_source(name)
     if name not in sources:
         public = importlib.import_module(f"{_PACKAGE}.public")
         if name not in public.DATASETS:
-            raise UnknownNameError("task source", str(name), [*sources, "All", *QUESTIONS, *public.DATASETS])
+            raise UnknownNameError("task source", str(name), [*sources, "All", *_ALL_QUESTIONS, *public.DATASETS])
         found: TaskSource = public.public_source(name, options or {})
         return found
     return DomainSource(sources[name])

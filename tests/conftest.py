@@ -25,8 +25,14 @@ from hypothesis import settings
 import toolorchestra  # noqa: F401 - registers the environments
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_folder import load_domain, make_domain, read_spec
+from toolorchestra.toolscale.errors import install_line
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.tool import ToolResult
+from toolorchestra.toolscale.workers.ray_cluster import import_ray
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # As for a command that a script starts in the background. What the tests start would ignore Ctrl-C, too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("toolorchestra", deadline=None, derandomize=True)  # no clock, no random draws
 settings.load_profile("toolorchestra")
@@ -240,6 +246,31 @@ def fake_server() -> Iterator[FakeServer]:
     server.http.shutdown()
     thread.join()
     server.http.server_close()
+
+
+@pytest.fixture(scope="session")
+def ray_cluster() -> Iterator[Any]:
+    """A Ray cluster on this machine that this process is connected to: a head without processors, two nodes of one."""
+    try:
+        ray = import_ray()
+        from ray.cluster_utils import Cluster
+    except ImportError:
+        pytest.skip(f"Ray is not installed: {install_line('ray')}")
+    spare = {"include_log_monitor": False, "no_monitor": True}  # processes that the tests do not need
+    made = Cluster(
+        initialize_head=True,
+        head_node_args={"num_cpus": 0, "include_dashboard": False, **spare},
+        shutdown_at_exit=False,
+    )
+    try:
+        for _ in range(2):
+            made.add_node(num_cpus=1, **spare)
+        made.wait_for_nodes()
+        ray.init(address=made.address, log_to_driver=False, configure_logging=False)
+        yield made
+    finally:
+        ray.shutdown()
+        made.shutdown()
 
 
 @pytest.fixture

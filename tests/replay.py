@@ -2,6 +2,7 @@
 
     python tests/replay.py           replay `data/replay.jsonl.gz`, list what differs, and count it by group
     python tests/replay.py record    record it anew, which is right only when a change of behaviour is wanted
+    python tests/replay.py record MultiHopQA     the cases of whose names this is a part; the others' episodes stay
 
 A recorded episode is a case of `CASES`, the arguments of the reset, the actions, and what came of them. Observations
 are kept as digests. The file depends on no class of the library, so that its records may change. The orchestrators'
@@ -19,6 +20,7 @@ import hashlib
 import importlib
 import json
 import random
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -30,10 +32,15 @@ import msgspec
 
 import toolorchestra
 from toolorchestra.envs import make_multiagent, multiagent_ids
+from toolorchestra.envs.sources.masbench.generate import InstanceSettings
+from toolorchestra.envs.sources.masbench.source import MASBenchSource
 
 FILE = Path(__file__).parent / "data" / "replay.jsonl.gz"
 SANDBOX = {"sandbox": "process"}  # present on every machine; only recorded programs are run in it
+PARAMANAGER = {"final": "orchestrator", "counting": "run", "strategies": False, **SANDBOX}  # what was recorded with
 SIMULATED = {"python": "simulated"}
+EXCHANGE = {"exchange": "answers"}
+"""What designs were recorded with."""
 QUESTIONS = ("Math", "MultiHopQA", "MASBench")
 
 
@@ -57,7 +64,7 @@ def _cases() -> dict[str, Case]:
         protocol = env_id.split("-")[0]
         if protocol.endswith("Single"):
             continue
-        found[env_id] = Case(env_id, SANDBOX if protocol == "ParaManager" else {})
+        found[env_id] = Case(env_id, {"ParaManager": PARAMANAGER, "MASOrchestra": EXCHANGE}.get(protocol, {}))
     for source in ("Restaurant", "Finance", "Railway", "Weather", "Math", "MultiHopQA", "MASBenchDepth"):
         env_id = f"ToolOrchestra-{source}-v0"
         found[f"{env_id}/full"] = Case(env_id, {"tools": "full", **SANDBOX})
@@ -65,19 +72,23 @@ def _cases() -> dict[str, Case]:
     found["ToolOrchestra-Medicine-v0/random"] = Case("ToolOrchestra-Medicine-v0", random_tools)
     preference = {"weights": {"outcome": 1.0, "compute": 0.3, "latency": 0.2}, "instruction": "Be quick."}
     for env_id in ("ToolOrchestra-Sport-v0", "ParaManager-Math-v0"):
-        options = {"preference": preference, **(SANDBOX if env_id.startswith("Para") else {})}
+        options = {"preference": preference, **(PARAMANAGER if env_id.startswith("Para") else {})}
         found[f"{env_id}/preference"] = Case(env_id, options)
     limits = {"max_turns": 3, "max_cost": 0.002, "max_seconds": 0.5, "result_characters": 120}
     found["ToolOrchestra-Travel-v0/limits"] = Case("ToolOrchestra-Travel-v0", limits)
     found["ParaManager-Restaurant-v0/serial"] = Case(
-        "ParaManager-Restaurant-v0", {"serial": True, "no_diversity": True, **SANDBOX}
+        "ParaManager-Restaurant-v0", {"serial": True, "no_diversity": True, **PARAMANAGER}
     )
+    for source in ("Restaurant", "Math", "MultiHopQA", "MASBenchParallel"):
+        found[f"ParaManager-{source}-v0/paper"] = Case(f"ParaManager-{source}-v0", SANDBOX)
     found["MASOrchestra-High-MASBenchHorizon-v0/share"] = Case(
-        "MASOrchestra-High-MASBenchHorizon-v0", {"credit": "share"}
+        "MASOrchestra-High-MASBenchHorizon-v0", {"credit": "share", **EXCHANGE}
     )
     for env_id in multiagent_ids():
         found[env_id] = Case(env_id, {} if env_id.startswith("Dialogue") else SIMULATED, several=True)
-    found["MSARL-Math-v0/noise"] = Case("MSARL-Math-v0", {"noise": 6, "max_calls": 2, **SIMULATED}, several=True)
+    found["MSARL-Math-v0/noise"] = Case(
+        "MSARL-Math-v0", {"noise": 6, "max_calls": 2, "helper_memory": True, **SIMULATED}, several=True
+    )
     found["MSARL-MultiHopQA-v0/none"] = Case("MSARL-MultiHopQA-v0", {"helpers": "none", **SIMULATED}, several=True)
     found["TMATR-Math-v0/per_action"] = Case("TMATR-Math-v0", {"roles": "per_action", **SIMULATED}, several=True)
     found["Dialogue-Restaurant-v0/dual"] = Case(
@@ -86,7 +97,13 @@ def _cases() -> dict[str, Case]:
     return found
 
 
-CASES = _cases()
+def _recorded_source(env_id: str) -> dict[str, Any]:
+    """Return the problems of MASBench that were recorded: what is not an axis is left to chance."""
+    found = re.search(r"-MASBench(\w+)-v0", env_id)
+    return {"source": MASBenchSource(found[1].lower(), settings=InstanceSettings(load="steps"))} if found else {}
+
+
+CASES = {name: case._replace(options=case.options | _recorded_source(case.env_id)) for name, case in _cases().items()}
 
 
 def play(case: Case, reset: dict[str, Any], act: Callable[[Any, str, dict[str, Any]], Any]) -> dict[str, Any]:
@@ -310,10 +327,14 @@ def _taught(case: Case, number: int) -> str:
     return str(random.Random(number).choice(known))
 
 
-def record(file: Path = FILE) -> int:
-    """Record episodes of every case and return how many."""
+def record(file: Path = FILE, part: str = "") -> int:
+    """Record episodes of the cases of whose names `part` is a part, keep the others', and return how many there are."""
+    kept = [line for line in recorded() if part not in line["case"]] if part else []
     lines = []
     for case_name, case in CASES.items():
+        if part not in case_name:
+            lines += [line for line in kept if line["case"] == case_name]
+            continue
         names = _names(case_name, case)
         for number, name in enumerate(names):
             reset: dict[str, Any] = {"seed": 1000 + number}
@@ -335,8 +356,8 @@ def record(file: Path = FILE) -> int:
 
 def main() -> int:
     """Run the script."""
-    if sys.argv[1:] == ["record"]:
-        print(f"{record()} episodes recorded in {FILE}")
+    if sys.argv[1:2] == ["record"] and len(sys.argv) <= 3:
+        print(f"{record(part=''.join(sys.argv[2:]))} episodes recorded in {FILE}")
         return 0
     played: Counter[str] = Counter()
     differing: Counter[str] = Counter()

@@ -11,7 +11,10 @@ import pytest
 import toolorchestra
 
 PACKAGES = ("toolscale", "agents", "envs", "algos", "cli")
-EXTRAS = {"torch", "transformers", "trl", "datasets", "openai", "matplotlib"}
+EXTRAS = {
+    "datasets", "httpx2", "inspect_ai", "matplotlib", "mcp", "openai", "openenv", "skyrl_gym", "torch", "transformers",
+    "trl", "verifiers",
+}  # fmt: skip
 
 
 def modules() -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import itertools
 import re
@@ -10,9 +11,13 @@ import shlex
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parent.parent
-DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [page for folder in (".", "guides") for page in sorted((ROOT / "docs" / folder).glob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *PAGES]
+BRIDGES = sorted((ROOT / "docs" / "bridges").glob("*.md"))
+"""Their Python needs the other side: tests/envs/bridges run it."""
 EXTEND = sorted((ROOT / "docs" / "extend").glob("*.md"))
 """Their code is run by tests/cli/test_init.py."""
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -36,10 +41,20 @@ def test_python_blocks_run_and_print_the_text_block_that_follows(document: Path)
             assert printed.getvalue() == shown
 
 
-@pytest.mark.parametrize("document", [*DOCUMENTS, *EXTEND], ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "document", [*DOCUMENTS, *BRIDGES, *EXTEND], ids=lambda path: f"{path.parent.name}/{path.name}"
+)
 def test_relative_links_lead_somewhere(document: Path) -> None:
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text(encoding="utf-8")):
         assert (document.parent / target).exists(), f"{document.name} links to {target}"
+
+
+def test_every_library_that_is_compared_has_a_source() -> None:
+    text = (ROOT / "docs" / "comparison.md").read_text(encoding="utf-8")
+    _, _, *rows = re.findall(r"^\|.*", text, re.MULTILINE)
+    for row in rows:
+        names = re.sub(r"\([\d.]+\)", "", row.split("|")[1]).split(", ")
+        assert all(re.fullmatch(r"\[[^\]]+\]\(https://\S+\)", name.strip()) for name in names), row
 
 
 def test_every_command_of_the_readme_and_of_the_pages_on_extending_exists(capsys: pytest.CaptureFixture[str]) -> None:
@@ -55,3 +70,112 @@ def test_every_command_of_the_readme_and_of_the_pages_on_extending_exists(capsys
         assert main([*names, "--help"]) == 0
         options = {word for word in words if re.match("--[a-z]", word)}
         assert options <= set(re.findall(r"--[a-z-]+", capsys.readouterr().out))
+
+
+def test_tables_are_what_the_records_say(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    monkeypatch.setattr("sys.argv", ["tables.py", "--check"])
+    assert importlib.import_module("tables").main() == 0, capsys.readouterr().out
+
+
+NOT_MEASURED = {
+    "cli": "exit codes",
+    "controllability": "weights of the preferences",
+    "generation": "printed by benchmarks/turns.py, which keeps no record",
+    "masbench": "settings of the generator",
+    "paramanager": "the protocol's costs and the paper's",
+    "statistics": "written by `toolorchestra stats --markdown`; tests/toolscale/test_shipped_domains.py compares",
+    "subagents": "what an act asks for",
+    "synth": "exit codes",
+}
+"""Pages with numbers in tables that are of no record, and why."""
+
+
+def test_tables_of_numbers_are_written_from_records() -> None:
+    number = re.compile(r"\| *[-+−]?\$?\d[\d.,]* ?[%a-zA-Zµ]* *(?=\|)")
+    for page in sorted((ROOT / "docs").rglob("*.md")):
+        text = re.sub(r"<!-- table: .*?<!-- /table -->", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+        for table in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
+            titles, _, *rows = table.splitlines()
+            if "default" not in titles and sum(len(number.findall(row)) for row in rows) >= 3:
+                assert page.stem in NOT_MEASURED, f"{page}: put it under benchmarks/tables.py\n{table}"
+
+
+def test_the_readme_counts_the_domains_as_the_command_line_does() -> None:
+    sizes = yaml.safe_load((ROOT / "cli" / "environment_sizes.yaml").read_text(encoding="utf-8"))["sources"]["All"]
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"with {sizes['tools']} tools, {sizes['entries']:,} database entries" in text
+    assert sizes["tasks"] >= 14_000
+    assert "more than 14,000 verified tasks" in text
+
+
+BESIDE = re.compile(r"<!-- beside the paper -->\n(.*?)<!-- /beside the paper -->", re.DOTALL)
+COMPARED = [page for page in PAGES if BESIDE.search(page.read_text(encoding="utf-8"))]
+
+
+def beside(page: Path) -> list[list[str]]:
+    """The rows of a page's table of the paper: what, where, state, shown by."""
+    (table,) = BESIDE.findall(page.read_text(encoding="utf-8"))
+    _, _, *rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table.splitlines()]
+    return rows
+
+
+def test_the_protocols_are_compared_with_their_papers() -> None:
+    assert {"toolorchestra", "paramanager", "masorchestra", "msarl", "tmatr"} <= {page.stem for page in COMPARED}
+
+
+@pytest.mark.parametrize(
+    ("name", "equations", "tables", "figures", "appendices"),
+    [
+        ("toolorchestra", 6, 22, 6, "ABCDEFGHIJKLMNOPQRS"),
+        ("paramanager", 22, 8, 14, "BCDEF"),
+        ("masorchestra", 7, 4, 9, "ABCDEFGHI"),
+        ("tmatr", 25, 3, 14, "ABCDEF"),
+        ("msarl", 6, 2, 5, "ABCDE"),
+    ],
+)
+def test_a_comparison_is_complete(name: str, equations: int, tables: int, figures: int, appendices: str) -> None:
+    text = "\n".join(row[0] for row in beside(ROOT / "docs" / f"{name}.md"))
+
+    def numbers(words: str) -> set[int]:
+        found: set[int] = set()
+        for several in re.findall(rf"(?:{words}) (\d+\w?(?:(?:–|, |,)\d+\w?)*)", text):
+            for part in re.split(r",\s*", several):
+                first, _, last = part.partition("–")
+                start, end = (int(re.sub(r"\D", "", one)) for one in (first, last or first))
+                found |= set(range(start, end + 1))
+        return found
+
+    assert numbers(r"Eq\.") == set(range(1, equations + 1))
+    assert numbers("Table|Tables") == set(range(1, tables + 1))
+    assert numbers(r"Fig\.") == set(range(1, figures + 1))
+    assert set(appendices) <= set(re.findall(r"App\. ([A-Z])", text))
+
+
+@pytest.mark.parametrize("page", COMPARED, ids=lambda path: path.stem)
+def test_what_a_comparison_calls_done_has_a_test_or_a_command_that_exists(
+    page: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from toolorchestra.cli.main import main
+
+    for row in beside(page):
+        what, _, state, shown = row
+        assert state in ("done", "other", "not"), what
+        assert shown not in ("", "–"), what
+        if state != "done":
+            continue
+        proofs = re.findall(r"`([^`]+)`", shown)
+        assert proofs, what
+        for proof in proofs:
+            file, _, test = proof.partition("::")
+            words = proof.split()
+            if test:
+                assert f"def {test}(" in (ROOT / file).read_text(encoding="utf-8"), proof
+            elif words[0] == "python":
+                assert (ROOT / words[1]).is_file(), proof
+            else:
+                names = list(itertools.takewhile(lambda word: re.fullmatch(r"[a-z]+", word), words[1:]))[:2]
+                assert words[0] == "toolorchestra", proof
+                assert main([*names[:1], "--help"]) == 0
+                options = set(re.findall(r"--[a-z-]+", capsys.readouterr().out))
+                assert {word for word in words if word.startswith("--")} <= options, proof

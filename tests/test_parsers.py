@@ -27,6 +27,7 @@ def attack() -> ModuleType:
     return module
 
 
+@pytest.mark.long
 def test_time_is_linear_in_the_length_of_hostile_texts(attack: ModuleType) -> None:
     (part,) = attack.campaign(sizes=[(4_096, 16_384)], every=15, start=3)
     assert part.tried > 300
@@ -57,13 +58,14 @@ def test_what_took_quadratic_time_is_linear(attack: ModuleType, parser: str, uni
     assert fault is None
 
 
-@pytest.mark.parametrize("unit", ["; ", "<tool_response>"])
-def test_sentences_without_words_and_names_said_again_cost_preferences_little(attack: ModuleType, unit: str) -> None:
+@pytest.mark.parametrize("unit", ["; ", "<tool_response>", "no. ", "Dr. "])
+def test_many_short_sentences_and_names_said_again_cost_preferences_little(attack: ModuleType, unit: str) -> None:
     short, long = ((unit * size)[:size] for size in (4_096, 16_384))
     _, fault = attack.fault_of(attack.parsers()["preference: words"], short, long)
     assert fault is None
 
 
+@pytest.mark.long
 def test_a_quadratic_parser_is_found(attack: ModuleType) -> None:
     import re
 

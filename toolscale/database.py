@@ -58,6 +58,7 @@ class Database:
         access: The SQL of each table.
         known_reads: What tools returned that read the initial rows, by tool and arguments: the value as JSON, and the
             entries looked up. `toolorchestra.toolscale.session.Session` fills it.
+        journalling: The script that makes the journal of a session.
         base: A read-only connection.
     """
 
@@ -67,6 +68,9 @@ class Database:
         self.today = today
         self.access = {name: TableAccess(name, spec) for name, spec in tables.items()}
         self.known_reads: dict[tuple[Any, bytes], tuple[bytes, tuple[Any, ...]]] = {}
+        columns = ", ".join(f"k{i}" for i in range(max((table.width for table in self.access.values()), default=1)))
+        triggers = (trigger for table in self.access.values() for trigger in table.triggers())
+        self.journalling = ";\n".join((f"CREATE TEMP TABLE _journal (tbl, {columns})", *triggers))
         self._values: dict[str, tuple[Any, ...]] = {}
         self.base = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False, factory=Connection)
         self.base.deserialize(image)

@@ -72,12 +72,14 @@ class Domain:
         self.database = Database(spec.tables, image, spec.today)
         self.verifier = Verifier(self.database, self.tools)
         self._tasks = {task.id: task for task in tasks}
+        self._of_split: dict[str, list[Task]] = {}
         self.dropped = Counter(dropped)
 
     def with_tasks(self, tasks: Sequence[Task], dropped: Mapping[str, int]) -> Domain:
         """Return the domain with these tasks in place of its own; it shares the rest."""
         domain = copy.copy(self)
         domain._tasks = {task.id: task for task in tasks}
+        domain._of_split = {}
         domain.dropped = Counter(dropped)
         return domain
 
@@ -117,7 +119,9 @@ class Domain:
         """Return the tasks of a split (one of `SPLITS`, or ``all``)."""
         if split != "all" and split not in SPLITS:
             raise UnknownNameError("split", split, ("all", *SPLITS))
-        return [task for task in self._tasks.values() if split in ("all", task.split)]
+        if split not in self._of_split:  # every environment asks for them
+            self._of_split[split] = [task for task in self._tasks.values() if split in ("all", task.split)]
+        return self._of_split[split].copy()
 
     def task(self, task_id: str) -> Task:
         """Return the task with an id."""

@@ -8,6 +8,7 @@ that has not been built in memory.
 from __future__ import annotations
 
 import copyreg
+import functools
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -70,7 +71,12 @@ def make_domain(spec: DomainSpec, *, image: bytes | None = None, file: Path | No
 
 def builtin_domains() -> list[str]:
     """Return the names of the domains that come with the library."""
-    return sorted(path.parent.name for path in BUILTIN.glob("*/domain.yaml"))
+    return list(_builtin_domains())
+
+
+@functools.cache
+def _builtin_domains() -> tuple[str, ...]:
+    return tuple(sorted(path.parent.name for path in BUILTIN.glob("*/domain.yaml")))
 
 
 _loaded: dict[Path, Domain] = {}

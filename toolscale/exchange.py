@@ -137,7 +137,7 @@ def _errors(domain: Domain, task: Task, session: Session) -> list[str]:
     return []
 
 
-def _pyarrow() -> tuple[ModuleType, ModuleType]:
+def load_pyarrow() -> tuple[ModuleType, ModuleType]:
     """Return pyarrow and its module for Parquet, which the extra ``train`` brings."""
     try:
         return importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
@@ -148,7 +148,7 @@ def _pyarrow() -> tuple[ModuleType, ModuleType]:
 
 def _write_parquet(path: Path, tasks: Iterable[Task]) -> None:
     """Write tasks as one table."""
-    arrow, parquet = _pyarrow()
+    arrow, parquet = load_pyarrow()
     calls = arrow.list_(arrow.struct([arrow.field(name, kind) for name, kind in _CALL_TYPES.items()]))
     phrases = arrow.list_(arrow.list_(arrow.string()))
     types = _TYPES | {"lookups": calls, "reference_calls": calls, "communicate": phrases, "more": "string"}
@@ -172,7 +172,7 @@ def _flat(task: Task) -> dict[str, Any]:
 
 def _write_datasets(path: Path, domain: Domain, tasks: Sequence[Task]) -> None:
     """Write tasks as a folder for `datasets`: a card, and one Parquet file a split."""
-    _pyarrow()
+    load_pyarrow()
     splits = {split: chosen for split in SPLITS if (chosen := [task for task in tasks if task.split == split])}
     make_folder(path / "data")
     for split, chosen in splits.items():
@@ -239,7 +239,7 @@ def _read_json(file: Path) -> Iterable[Any]:
 
 
 def _read_parquet(file: Path) -> Iterable[Any]:
-    arrow, parquet = _pyarrow()
+    arrow, parquet = load_pyarrow()
     try:
         rows: list[Any] = parquet.read_table(file).to_pylist()
     except arrow.ArrowInvalid as error:

@@ -52,6 +52,8 @@ class MentionReader:
             (words_pattern(_NAME.format(re.escape(name).replace("_", "[_ ]"))), frozenset(meant))
             for name, meant in sorted(self._names.items(), key=lambda item: -len(item[0]))
         ]
+        # One look at a sentence that names no tool, instead of one for each name.
+        self._any_name = words_pattern("|".join(pattern.pattern for pattern, _ in self._named) or r"(?!)")
         self._makers = _owned(tools, lambda origin: origin.vendor)
         self._hosts = _owned(tools, lambda origin: "" if origin.provider == "local" else origin.provider)
         self._owners = sorted({*self._makers, *self._hosts}, key=lambda name: (-len(name), name))
@@ -71,7 +73,7 @@ class MentionReader:
             found.extend(Mention(*match.span(), frozenset(meant(match)), match[0], kind) for match in matches)
             rest = pattern.sub(lambda match: mark * len(match[0]), rest)
 
-        for pattern, names in self._named:
+        for pattern, names in self._named if self._any_name.search(sentence) else ():
             take(pattern, functools.partial(_these, names), "name")
         for pattern in self._owner_patterns:
             take(pattern, self._owned_by, "owner")

@@ -77,11 +77,7 @@ class Session:
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA recursive_triggers = ON")  # rows that REPLACE removes are journalled too
         connection.execute("PRAGMA temp_store = MEMORY")
-        columns = ", ".join(f"k{i}" for i in range(max((t.width for t in self._tables.values()), default=1)))
-        connection.execute(f"CREATE TEMP TABLE _journal (tbl, {columns})")
-        for table in self._tables.values():
-            for trigger in table.triggers():
-                connection.execute(trigger)
+        connection.executescript(database.journalling)
         prepare_connection(connection)
         connection.set_progress_handler(self._tick, _TICK)
         connection.set_authorizer(_RuntimeConfinement(database.tables))

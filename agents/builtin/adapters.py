@@ -149,7 +149,7 @@ class AdapterPolicy(TokenPolicy):
     source: str
     carried: bool
 
-    def save(self, folder: Path, base: Path | None = None) -> None:
+    def save(self, folder: Path, base: Path | None = None) -> None:  # type: ignore[override]  # its weights are its own
         """Write the adapter into a folder, and a carried base to `base`, by default beside it."""
         from peft import get_peft_model_state_dict
         from safetensors.torch import save_file

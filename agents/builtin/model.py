@@ -81,9 +81,12 @@ class TokenPolicy:
         template_options = template_options or saved_options(folder)
         return cls(model, tokenizer, chat_renderer(tokenizer, template_options, end_ids_of(model)))
 
-    def save(self, folder: Path) -> None:
-        """Write model, tokenizer and the built-in model's renderer into a folder that `load` reads."""
-        self.model.save_pretrained(folder)
+    def save(self, folder: Path, weights: Mapping[str, torch.Tensor] | None = None) -> None:
+        """Write model, tokenizer and the built-in model's renderer into a folder that `load` reads.
+
+        `weights` are those of a model that does not have them all itself, by name.
+        """
+        self.model.save_pretrained(folder, state_dict=weights)
         self.tokenizer.save_pretrained(folder)
         if isinstance(self.renderer, BuiltinRenderer):
             self.renderer.save(folder)

@@ -219,6 +219,23 @@ class WrappedModel:
         return self._model.complete(requests)
 
 
+class LimitedModel(WrappedModel):
+    """A chat model whose replies have a maximum of tokens."""
+
+    def __init__(self, model: ChatModel, max_tokens: int) -> None:
+        super().__init__(model)
+        if max_tokens < 1:
+            raise OptionError(f"Expected at least one token of a reply, got {max_tokens}.")
+        self._max_tokens = max_tokens
+
+    def complete(self, requests: Sequence[ChatRequest]) -> list[Completion]:
+        """Answer all requests, within the maximum."""
+        limit = self._max_tokens
+        return self._model.complete(
+            [msgspec.structs.replace(one, max_tokens=min(one.max_tokens, limit)) for one in requests]
+        )
+
+
 class BatchError(ExpertError):
     """Some requests of a batch failed for good; `results` has each request's completion or error, in order."""
 

@@ -32,12 +32,18 @@ from toolorchestra.agents.experts.catalog_files import (
 from toolorchestra.agents.experts.configurations import BASIC_TOOLS, Configuration, PriceSchedule, ToolConfiguration
 from toolorchestra.agents.experts.key_permissions import key_fault
 from toolorchestra.agents.experts.simulated_expert import SimulatedExpert
-from toolorchestra.agents.experts.specification import BasicToolSpec, Endpoint, ExpertSpec, Role
+from toolorchestra.agents.experts.specification import BasicToolSpec, Endpoint, ExpertSpec, Role, SearchEndpoint
 from toolorchestra.toolscale.errors import DomainError, OptionError, UnknownNameError, unknown_name
 from toolorchestra.toolscale.workers.central import is_worker
 from toolorchestra.toolscale.yaml_reader import convert
 
 T = TypeVar("T")
+_SEARCHED: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "tavily": ("TAVILY_API_KEY", "https://api.tavily.com", ("api_key_env", "depth", "whole_pages")),
+    "bing": ("BING_SEARCH_API_KEY", "https://api.bing.microsoft.com", ("api_key_env", "market")),
+    "duckduckgo": ("", "https://html.duckduckgo.com", ("region",)),
+}
+"""Providers of web search: the variable of the key, where it is sent, and the options."""
 SHIPPED = Path(__file__).parent / "catalog.yaml"
 """The catalogue that comes with the library."""
 SUBJECTS = ("math", "code", "science", "humanities", "search", "reasoning", "function_calling", "other")
@@ -239,8 +245,7 @@ class Catalog:
             if basic.endpoint is not None:
                 if tool != "web_search":
                     self._fail("Expected an endpoint for web_search only.", "tools", tool, "endpoint")
-                if fault := key_fault(basic.endpoint.api_key_env, basic.endpoint.url or "https://api.tavily.com"):
-                    self._fail(fault, "tools", tool, "endpoint", "api_key_env")
+                self._check_search(basic.endpoint, "tools", tool, "endpoint")
         shared = self.shared_noise
         for expert, spec in self.experts.items():
             endpoint = spec.endpoint
@@ -249,6 +254,18 @@ class Catalog:
             if shared + spec.own_noise > 1:
                 text = f"Expected at most {1 - shared:g}, for {shared:g} is shared by all; found {spec.own_noise:g}."
                 self._fail(text, "experts", expert, "own_noise")
+
+    def _check_search(self, endpoint: SearchEndpoint, *path: str) -> None:
+        """Fail where a provider does not have an option, or a key would be sent to somebody else."""
+        key, home, options = _SEARCHED[endpoint.provider]
+        for name in ("api_key_env", "depth", "whole_pages", "market", "region"):
+            if getattr(endpoint, name) is not None and name not in options:
+                self._fail(
+                    f"Expected no {name} for {endpoint.provider}, which takes {', '.join(options)}.", *path, name
+                )
+        named = (endpoint.api_key_env or key, endpoint.url or home)
+        if key and named != (key, home) and (fault := key_fault(*named)):
+            self._fail(fault, *path, "api_key_env")
 
     def _check_known(self, kind: str, name: str, known: Collection[str], *path: str) -> None:
         if name not in known:

@@ -10,6 +10,7 @@ import msgspec
 from toolorchestra.agents.chat.base import Price
 from toolorchestra.agents.experts.specification import ExpertSpec, Latency
 from toolorchestra.toolscale.errors import OptionError, install_line
+from toolorchestra.toolscale.svg_themes import SERIES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -158,7 +159,7 @@ def plot_fit(fit: Fit) -> Figure:
         axes.set_ylim(-0.03, 1.03)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.yaxis.set_major_formatter(PercentFormatter(1.0))
-    grid[0, 0].legend(fontsize="small")
+    figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside upper right", fontsize="small", frameon=False)
     figure.supxlabel("steps of the problem")
     figure.supylabel("right answers")
     figure.suptitle(f"{fit.name}: observed and predicted accuracy")
@@ -171,5 +172,5 @@ def _plot_subject(axes: Any, subject: str, cells: Sequence[SkillCell]) -> None:
     below = [max(0.0, share - cell.interval[0]) for share, cell in zip(shares, cells, strict=True)]
     above = [max(0.0, cell.interval[1] - share) for share, cell in zip(shares, cells, strict=True)]
     axes.errorbar(steps, shares, yerr=[below, above], fmt="o", color="black", capsize=2, markersize=4, label="observed")
-    axes.plot(steps, [cell.predicted for cell in cells], "-x", color="tab:red", label="predicted")
+    axes.plot(steps, [cell.predicted for cell in cells], "-x", color=SERIES[1], label="predicted")
     axes.set_title(f"{subject} ({sum(cell.answers for cell in cells):,} answers)", fontsize="medium")

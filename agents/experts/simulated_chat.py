@@ -55,11 +55,12 @@ class SimulatedChat:
     Facts (steps of the subject `LOOKED_UP`) that stand in no passage shown are `RECALLED` logits harder, except in
     ``query``. Tokens read are a quarter of the messages' characters, or the problem's where those are more; tokens
     written, seconds on the virtual clock and noise are those of `SimulatedExpert.solve`. Of a request's settings, only
-    temperature and seed count.
+    temperature and seed count. A reply of more than `max_tokens` is cut, and has no answer.
 
     Args:
         expert: The expert.
         role: Its role; by default ``code`` and ``query`` in the acts of these names, else none.
+        max_tokens: Maximum tokens of a reply; None for no limit.
 
     >>> from toolorchestra.agents.experts.catalog import Catalog
     >>> chat = SimulatedChat(Catalog.load().simulated("qwen3-32b"))
@@ -73,13 +74,20 @@ class SimulatedChat:
     </answer>
     """
 
-    def __init__(self, expert: SimulatedExpert, *, role: Role | None = None) -> None:
+    def __init__(self, expert: SimulatedExpert, *, role: Role | None = None, max_tokens: int | None = None) -> None:
+        if max_tokens is not None and max_tokens < 1:
+            raise OptionError(f"Expected at least one token of a reply, or None for no limit, got {max_tokens}.")
         self.name = expert.name
         self.meter = Meter()
         self._role = role
         self._expert = expert
+        self._max_tokens = max_tokens
         self._checking = _as_if(expert, load=0.0)
         self._coding = _as_if(expert, load=0.0, skills=_skills_in_code(expert.spec))
+
+    def limited(self, max_tokens: int | None) -> SimulatedChat:
+        """Return the same model with a maximum of tokens of a reply."""
+        return SimulatedChat(self._expert, role=self._role, max_tokens=max_tokens)
 
     def complete(self, requests: Sequence[ChatRequest]) -> list[Completion]:
         """Answer all requests, the same request the same; one without ground truth raises `OptionError`."""
@@ -111,9 +119,11 @@ class SimulatedChat:
                 text, work = self._choose(question)
             case _:
                 text, work = self._solve(question)
-        written = sum(part.tokens for part in work)
-        cost = self._expert.spec.price.cost(read, written)
-        return Completion(text, [], read, written, cost, float_sum(part.seconds for part in work))
+        written, seconds = sum(part.tokens for part in work), float_sum(part.seconds for part in work)
+        if self._max_tokens is not None and written > self._max_tokens:
+            share = self._max_tokens / written
+            text, written, seconds = _cut(text, share), self._max_tokens, seconds * share
+        return Completion(text, [], read, written, self._expert.spec.price.cost(read, written), seconds)
 
     def _solve(self, question: _Question) -> _Done:
         solution = self._own(question)
@@ -239,6 +249,12 @@ def _posed(ground_truth: GroundTruth, reading: int) -> Problem:
         for position, step in enumerate(problem.steps)
     )
     return msgspec.structs.replace(problem, steps=steps, reading=max(reading, problem.reading))
+
+
+def _cut(text: str, share: float) -> str:
+    """Return this share of a reply, at most up to its answer, code or queries, which come last."""
+    ends = (text.find(tag) for tag in ("<answer>", "<code>", "<query>"))
+    return text[: min(int(len(text) * share), *(end if end >= 0 else len(text) for end in ends))]
 
 
 def _joined(solution: Solution) -> str:

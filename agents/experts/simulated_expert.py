@@ -4,7 +4,8 @@ A `SimulatedExpert` is given the ground truth (a `Problem`: the steps of reasoni
 about it as its specification says:
 
 - each step goes wrong with a probability that grows with the gap between the step's difficulty and the expert's skill
-  in its subject, and with the number of steps asked for at once, so that decomposing helps;
+  in its subject, and with the load of the problem (the steps asked for at once, or the results to be kept in mind at
+  once: `Problem.load`), so that decomposing helps;
 - a step is wrong if one that it needs is wrong; errors propagate to the answer;
 - text beyond its context is not read, and an adversarial note deceives it with a set probability, unless it was warned
   of notes and follows the warning, which is a step of reasoning like any other;
@@ -83,13 +84,9 @@ class SimulatedExpert:
         step = problem.steps[position]
         return self._share(problem, step.subject or problem.subject, step.difficulty)
 
-    def weight(self, problem: Problem) -> int:
-        """Return the number of steps asked for at once, which makes each of them harder."""
-        return len(problem.steps)
-
     def _share(self, problem: Problem, subject: str, difficulty: float) -> float:
         """Return the probability that something goes right under the load of a problem."""
-        return self.spec.chance(subject, difficulty, self.weight(problem), problem.reading)
+        return self.spec.chance(subject, difficulty, problem.weight, problem.reading)
 
     def _withstands(self, problem: Problem, step: Step) -> float:
         """Return the probability that a note about a step is not believed."""

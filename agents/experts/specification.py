@@ -20,6 +20,7 @@ Share = Annotated[float, Meta(ge=0, le=1)]
 Positive = Annotated[float, Meta(gt=0)]
 TYPICAL_STEPS = 4
 """Steps of a call that takes the mean latency."""
+_TYPICAL_READING = 2_000  # prompt tokens of a typical call
 
 
 class Latency(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -87,7 +88,7 @@ class ExpertSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         skills: By subject, the share of steps of difficulty 0 that it gets right when asked for one at a time;
             ``other`` stands for every subject that is not listed.
         tokens: How much it writes.
-        load: How much harder, in logits, every step becomes when twice as many are asked for at once.
+        load: How much harder, in logits, every step becomes when the load (`Problem.weight`) is twice as much.
         deceived: Chance that it believes an adversarial note about a step.
         own_noise: Share of a step's noise that is this model's own and the same in all its samples: blind spots.
         description: Its description for orchestrators.
@@ -116,12 +117,17 @@ class ExpertSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         if "other" not in self.skills:
             raise ValueError("Expected a skill for `other` subjects beside those listed.")
 
+    @property
+    def typical_cost(self) -> float:
+        """US dollars of a typical call."""
+        return self.price.cost(_TYPICAL_READING, round(self.tokens.mean(TYPICAL_STEPS)))
+
     def skill(self, subject: str) -> float:
         """Return its skill in a subject."""
         return self.skills.get(subject, self.skills["other"])
 
     def chance(self, subject: str, difficulty: float, steps: int, reading: int = 0) -> float:
-        """Return the probability that a step goes right that is asked for as one of `steps`.
+        """Return the probability that a step goes right under a load of so many `steps`.
 
         The difficulty is in logits; `reading` is the tokens that must be read.
         """
@@ -131,14 +137,19 @@ class ExpertSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 class SearchEndpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Where the real web is searched: options of `toolorchestra.envs.tools.search_web.TavilyProvider`.
+    """Where the real web is searched: a provider of `toolorchestra.envs.tools.search_providers`, and its options.
 
-    With a `record`, a JSONL file, every answer is kept there and no search is paid twice.
+    What is None is the provider's own. With a `record`, a JSONL file, every answer is kept there and no search is paid
+    twice.
     """
 
-    api_key_env: str = "TAVILY_API_KEY"
+    provider: Literal["tavily", "bing", "duckduckgo"] = "tavily"
+    api_key_env: str | None = None
     url: str | None = None
-    depth: Literal["basic", "advanced"] = "basic"
+    depth: Literal["basic", "advanced"] | None = None
+    whole_pages: bool | None = None
+    market: str | None = None
+    region: str | None = None
     timeout: Positive = 20.0
     retries: Annotated[int, Meta(ge=0)] = 3
     record: str | None = None

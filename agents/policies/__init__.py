@@ -10,10 +10,11 @@
       ├ ChatPolicy, HumanPolicy
       ├ ConsensusPolicy, ExplorerPolicy     ask several experts
       └ Baseline                    fixed rules to compare with
-          ├ Direct ─ Strongest, Cheapest, KNNRouter
+          ├ Direct ─ Strongest, Cheapest, Router ─ KNNRouter
           └ DirectWithTools, MajorityVote, SelfRefine, FixedWorkflow
 
-`make_policy` makes a policy by name, and `play_episode` plays an episode with one.
+`published` has baselines of other papers. `make_policy` makes a policy by name, and `play_episode` plays an episode
+with one.
 """
 
 import lazy_loader

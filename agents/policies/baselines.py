@@ -12,6 +12,7 @@ from collections.abc import Generator, Iterable, Sequence
 from typing import Any, ClassVar
 
 import gymnasium
+import msgspec
 
 from toolorchestra.agents.policies.base import Info, Policy
 from toolorchestra.agents.policies.expert_roles import (
@@ -53,6 +54,7 @@ class Baseline(Policy):
         self.request = ""
         self.experts: list[ExpertRole] = []
         self._env: Any = None
+        self.note = ""  # the text of the next message, beside its calls
         self._script: Script | None = None
         self._sent: list[list[Any]] = []  # the results that the script received so far
         self._rng_state = self.rng.getstate()  # at the start of the script
@@ -81,7 +83,7 @@ class Baseline(Policy):
         self._env = env.unwrapped
         self.experts = expert_roles(info["tools"])
         self.request = str(info["messages"][-1]["content"])
-        self._script = None
+        self._script, self.note = None, ""
         for job in self.needs:
             self.role(job)
 
@@ -98,7 +100,8 @@ class Baseline(Policy):
             if not isinstance(end.value, Call):
                 return self._env.final(end.value or NO_ANSWER)
             calls = [end.value]
-        return [{"name": call.name, "arguments": call.arguments} for call in calls]
+        note, self.note = self.note, ""
+        return calls_with_note(calls, note) if note else [{"name": c.name, "arguments": c.arguments} for c in calls]
 
     def _start(self) -> Sequence[Call]:
         """Start a script and return its first calls."""
@@ -127,6 +130,13 @@ class Baseline(Policy):
         for first in range(0, len(calls), width):
             replies += yield calls[first : first + width]
         return replies
+
+
+def calls_with_note(calls: Sequence[Call], note: str) -> dict[str, Any]:
+    """Return a message that makes calls and says something beside them; the note is text, whatever stands in it."""
+    functions = ({"name": call.name, "arguments": msgspec.json.encode(call.arguments).decode()} for call in calls)
+    made = [{"id": f"call_{n}", "type": "function", "function": one} for n, one in enumerate(functions, 1)]
+    return {"role": "assistant", "content": note, "tool_calls": made}
 
 
 class Direct(Baseline):
@@ -177,9 +187,12 @@ class DirectWithTools(Baseline):
 
 
 class MajorityVote(Baseline):
-    """Asks one expert (see `Baseline`; by default the first) `n` times, and follows its most frequent proposal."""
+    """Asks one expert (see `Baseline`; by default the first) `n` times, and follows its most frequent proposal.
 
-    def __init__(self, seed: int = 0, expert: str | None = None, n: int = 5) -> None:
+    A vote of 8 is the paper's (ParaManager §4.4).
+    """
+
+    def __init__(self, seed: int = 0, expert: str | None = None, n: int = 8) -> None:
         super().__init__(seed, expert)
         if n < 1:
             raise OptionError(f"Expected at least one vote, got n={n}.")
@@ -211,11 +224,11 @@ class SelfRefine(Baseline):
             if reviewing is not None:  # it reads the history
                 (review,) = yield [reviewing.call()]
             else:
-                (review,) = yield [answering.call(REVIEW.format(request=self.request, answer=_described(answer)))]
+                (review,) = yield [answering.call(REVIEW.format(request=self.request, answer=described(answer)))]
             objection = proposal(review)
             if objection is None or (answer is not None and same_proposal(objection, answer)):
                 break
-            words = REFINE.format(request=self.request, objection=_described(objection))
+            words = REFINE.format(request=self.request, objection=described(objection))
         return answer
 
 
@@ -232,7 +245,7 @@ class FixedWorkflow(Baseline):
         words = None
         if not (able := self.roles("review")):  # a reviewer reads the history, others must be shown the answers
             able = self.roles("answer")
-            words = REVIEW.format(request=self.request, answer=" or ".join(map(_described, proposals)))
+            words = REVIEW.format(request=self.request, answer=" or ".join(map(described, proposals)))
         review = yield [(_others(able, solving[:1]) or able)[0].call(words)]
         return plurality([*_proposals(review), *proposals])
 
@@ -267,6 +280,6 @@ def _proposals(replies: Iterable[Any]) -> list[Proposal]:
     return [found for reply in replies if (found := proposal(reply)) is not None]
 
 
-def _described(what: Proposal | None) -> str:
+def described(what: Proposal | None) -> str:
     """Return a proposal as text."""
     return f"call {what.name}" if isinstance(what, Call) else what or "none"

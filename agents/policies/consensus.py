@@ -33,18 +33,31 @@ class ConsensusPolicy(Policy):
         budget: Cost units of an episode, one of which is for the summary.
         lead: Votes by which the first answer must lead the second to stop.
         solvers: Roles that solve; those of `SOLVERS` by default.
+        wave: Calls after which the votes are counted; as many as `width` by default. With a width of 1 and a wave of 4
+            it makes the calls of four at a time one after the other.
+        reviews: Whether the reviewer takes part.
     """
 
     def __init__(
-        self, seed: int = 0, width: int = 4, budget: int = 8, lead: int = 2, solvers: Sequence[str] = SOLVERS
+        self,
+        seed: int = 0,
+        width: int = 4,
+        budget: int = 8,
+        lead: int = 2,
+        solvers: Sequence[str] = SOLVERS,
+        wave: int | None = None,
+        *,
+        reviews: bool = True,
     ) -> None:
         super().__init__(seed)
-        if min(width, lead) < 1 or budget < 2:
+        wave = width if wave is None else wave
+        if min(width, lead, wave) < 1 or budget < 2:
             raise OptionError(
-                f"Expected a width and a lead of at least 1 and a budget of at least 2 (a call and the summary), got "
-                f"{width}, {lead} and {budget}."
+                "Expected a width, a wave and a lead of at least 1, and a budget of at least 2 (a call, the summary), "
+                f"got {width}, {wave}, {lead} and {budget}."
             )
         self.width, self.budget, self.lead, self.solvers = width, budget, lead, tuple(solvers)
+        self.wave, self.reviews = wave, reviews
         self._models: Sequence[str] = ()
         self._start = self._made = 0
 
@@ -63,7 +76,7 @@ class ConsensusPolicy(Policy):
 
     def _call(self, number: int) -> Call:
         """Return the episode's call of this number; successive calls differ in role and model."""
-        roles = self.solvers if number < 4 else (*self.solvers, REVIEWER)
+        roles = self.solvers if number < 4 or not self.reviews else (*self.solvers, REVIEWER)
         count = len(self._models)
         # roles shift by one after each cycle of the models, so that every pairing comes up
         role = roles[(number + number // count) % len(roles)]
@@ -71,8 +84,9 @@ class ConsensusPolicy(Policy):
 
     def act(self, observation: str, info: Info) -> str:
         """Return the next wave, or the call for the summary."""
-        left = min(self.width, self.budget - 1 - self._made)
-        if left < 1 or self._agreed(info):
+        counting = self._made % self.wave == 0
+        left = min(self.width, self.wave - self._made % self.wave, self.budget - 1 - self._made)
+        if left < 1 or (counting and self._agreed(info)):
             return write_calls([Call("final_answer", {})], "<reasoning>Enough was asked.</reasoning>\n")
         wave = [self._call(self._made + place) for place in range(left)]
         self._made += left

@@ -21,16 +21,38 @@ POLICIES: dict[str, type[Policy]] = {
 }
 """Policies by name."""
 BASELINES: dict[str, str] = {
+    "avengers": "published.routers.Avengers",
     "cheapest": "baselines.Cheapest",
+    "dfs": "published.tree.DepthFirstSearch",
     "direct": "baselines.Direct",
     "direct+tools": "baselines.DirectWithTools",
+    "dylan": "published.network.DyLAN",
     "fixed-workflow": "baselines.FixedWorkflow",
+    "frugal-gpt": "published.cascade.FrugalGPT",
+    "irt-router": "published.routers.IRTRouter",
     "knn-router": "routing.KNNRouter",
     "majority-vote": "baselines.MajorityVote",
+    "puppeteer": "published.puppeteer.Puppeteer",
+    "react": "published.acting.ReAct",
+    "rest-gpt": "published.acting.RestGPT",
+    "route-llm": "published.routers.RouteLLM",
+    "router-r1": "published.router_r1.RouterR1",
     "self-refine": "baselines.SelfRefine",
     "strongest": "baselines.Strongest",
+    "trinity": "published.trinity.Trinity",
 }
 """Further policies by name, imported on first use: see `toolorchestra.agents.policies.baselines`."""
+
+
+def policy_class(name: str) -> type[Policy]:
+    """Return the class of a policy by name, or raise `UnknownNameError`."""
+    if name in POLICIES:
+        return POLICIES[name]
+    if name not in BASELINES:
+        raise UnknownNameError("policy", name, {**POLICIES, **BASELINES})
+    module, _, kind = BASELINES[name].rpartition(".")
+    found: type[Policy] = getattr(importlib.import_module(f"toolorchestra.agents.policies.{module}"), kind)
+    return found
 
 
 def make_policy(name: str, **options: Any) -> Policy:
@@ -38,13 +60,7 @@ def make_policy(name: str, **options: Any) -> Policy:
 
     Raises `UnknownNameError` for another name, and `OptionError` for options that the policy does not have.
     """
-    if name in BASELINES:
-        module, _, kind = BASELINES[name].partition(".")
-        make: type[Policy] = getattr(importlib.import_module(f"toolorchestra.agents.policies.{module}"), kind)
-    elif name in POLICIES:
-        make = POLICIES[name]
-    else:
-        raise UnknownNameError("policy", name, {**POLICIES, **BASELINES})
+    make = policy_class(name)
     try:
         return make(**options)
     except TypeError as error:

@@ -22,7 +22,9 @@ ROLES = ("a careful expert", "a sceptic who checks every step")
 
 def chain_of_thought(model: ChatModel, question: SubAgentQuestion, *, temperature: float = 0.5) -> SubAgentReply:
     """Think step by step, then answer: one call of the model, the cheapest way to an answer."""
-    return Work(question, temperature).conclude(model, Ask(prompt("solve"), user_prompt(question)))
+    return Work(question, temperature).conclude(
+        model, Ask(prompt("solve", boxed=question.boxed), user_prompt(question))
+    )
 
 
 def self_consistency(
@@ -30,7 +32,7 @@ def self_consistency(
 ) -> SubAgentReply:
     """Answer several times independently and take the answer given most often; for answers that vary by chance."""
     work = Work(question, temperature)
-    texts = work.ask(model, *[Ask(prompt("solve"), user_prompt(question))] * samples)
+    texts = work.ask(model, *[Ask(prompt("solve", boxed=question.boxed), user_prompt(question))] * samples)
     answers = [answer_in(text) for text in texts]
     counted = count_votes(answers)
     if not counted:
@@ -48,7 +50,7 @@ def reflexion(
     There are at most `rounds` rounds of criticism; they end when the critic says "True".
     """
     work = Work(question, temperature)
-    (attempt,) = work.ask(model, Ask(prompt("solve"), user_prompt(question)))
+    (attempt,) = work.ask(model, Ask(prompt("solve", boxed=question.boxed), user_prompt(question)))
     answer, history = answer_in(attempt), list[str]()
     for _ in range(rounds):
         user = user_prompt(question, answers=spoken(attempt))
@@ -57,7 +59,9 @@ def reflexion(
             break
         history.append(f"## Attempt\n\n{spoken(attempt)}\n\n## Criticism\n\n{spoken(criticism)}")
         user = user_prompt(question, answers="\n\n".join(history))
-        (attempt,) = work.ask(model, Ask(prompt("reflect"), user, "review", _given(answer_in(criticism), answer)))
+        (attempt,) = work.ask(
+            model, Ask(prompt("reflect", boxed=question.boxed), user, "review", _given(answer_in(criticism), answer))
+        )
         answer = answer_in(attempt)
     return work.reply(spoken(attempt), answer)
 
@@ -68,12 +72,14 @@ def debate(
     *,
     roles: Sequence[str] = ROLES,
     rounds: int = 5,
+    until_agreed: bool = False,
     temperature: float = 0.5,
 ) -> SubAgentReply:
     """Let roles argue over several rounds, then decide; for problems that gain from more than one view.
 
-    One model takes all roles; several take them in turn, and the first one decides. The debate ends after `rounds`
-    rounds, or when all agree. Fewer than two roles, or no model, raise `OptionError`.
+    One model takes all roles; several take them in turn, and the first one decides. Each reads what all said in the
+    round before, reasoning and answer. The debate ends after `rounds` rounds or, `until_agreed`, as soon as all answers
+    are equal. Fewer than two roles, or no model, raise `OptionError`.
     """
     models = list(model) if isinstance(model, Sequence) else [model]
     if len(roles) < 2 or not models:
@@ -82,10 +88,12 @@ def debate(
         )
     work = Work(question, temperature)
     slots = [(models[slot % len(models)], prompt("role").format(role=role)) for slot, role in enumerate(roles)]
-    texts = work.ask_all([(debater, Ask(role + prompt("solve"), user_prompt(question))) for debater, role in slots])
+    texts = work.ask_all(
+        [(debater, Ask(role + prompt("solve", boxed=question.boxed), user_prompt(question))) for debater, role in slots]
+    )
     for _ in range(rounds - 1):
         answers = [answer_in(text) for text in texts]
-        if all(answers) and len(count_votes(answers)) == 1:
+        if until_agreed and all(answers) and len(count_votes(answers)) == 1:
             break
         asks = []
         for slot, (debater, role) in enumerate(slots):
@@ -94,10 +102,11 @@ def debate(
                 question, answers=_shown([texts[other] for other in order], [roles[other] for other in order])
             )
             given = _given(*(answers[other] for other in order))
-            asks.append((debater, Ask(role + prompt("debate"), user, "review", given)))
+            asks.append((debater, Ask(role + prompt("debate", boxed=question.boxed), user, "review", given)))
         texts = work.ask_all(asks)
     user = user_prompt(question, answers=_shown(texts, roles))
-    return work.conclude(models[0], Ask(prompt("decide"), user, "choose", _given(*map(answer_in, texts))))
+    decide = Ask(prompt("decide", boxed=question.boxed), user, "choose", _given(*map(answer_in, texts)))
+    return work.conclude(models[0], decide)
 
 
 def _shown(texts: Sequence[str], roles: Sequence[str]) -> str:

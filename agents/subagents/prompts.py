@@ -1,7 +1,7 @@
 r"""The prompts of sub-agents, by role: ParaManager's (App. F) and MAS-Orchestra's (App. H.3), in words of our own.
 
 The texts are in ``prompts.yaml``. Every role answers in tags: ``<reasoning>`` first, then ``<answer>`` with the final
-answer in ``\boxed{}``, or ``<code>``, or ``<query>``.
+answer in ``\boxed{}`` (or, for others to read, without it), or ``<code>``, or ``<query>``.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from toolorchestra.toolscale.yaml_reader import read_yaml
 
 
 @functools.cache
-def prompt(role: str) -> str:
-    """Return the prompt of a role, a key of ``prompts.yaml``."""
+def prompt(role: str, *, boxed: bool = True) -> str:
+    """Return the prompt of a role, a key of ``prompts.yaml``, which asks for a box about the answer if `boxed`."""
     texts = _texts()
-    return texts[role].replace("{form}", texts["form"])
+    return texts[role].replace("{form}", texts["form" if boxed else "open_form"])
 
 
 @functools.cache

@@ -20,6 +20,7 @@ class SubAgentQuestion(msgspec.Struct, frozen=True):
         evidence: Passages in the history.
         seed: Seed of the episode and call: the same question with the same seed has the same reply.
         rules: What must be known of the place where the question is asked, if the text does not say it.
+        boxed: Whether the answer must be boxed; one that others read need not be.
     """
 
     text: str
@@ -30,6 +31,7 @@ class SubAgentQuestion(msgspec.Struct, frozen=True):
     evidence: str = ""
     seed: int = 0
     rules: str = ""
+    boxed: bool = True
 
 
 class SubAgentReply(msgspec.Struct, frozen=True):

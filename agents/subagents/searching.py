@@ -26,7 +26,7 @@ def knowledge_searcher(
     queries = queries or [question.text]
     found = shown(work.run(search, {"query_list": queries}))
     work.show(found)
-    (text,) = work.ask(model, Ask(prompt("read"), user_prompt(question, search_result=found)))
+    (text,) = work.ask(model, Ask(prompt("read", boxed=question.boxed), user_prompt(question, search_result=found)))
     listed = "\n".join(queries)
     return work.reply(
         f"<query>\n{listed}\n</query>\n<search_result>\n{found}\n</search_result>\n{spoken(text)}", answer_in(text)
@@ -46,7 +46,10 @@ def search_agent(
     tried: set[str] = set()
     for _ in range(turns):
         (text,) = work.ask(
-            model, Ask(prompt("search"), user_prompt(question, search_result="\n\n".join(found)), "query")
+            model,
+            Ask(
+                prompt("search", boxed=question.boxed), user_prompt(question, search_result="\n\n".join(found)), "query"
+            ),
         )
         queries = queries_in(text, MAX_QUERIES)
         if not queries and (answer := answer_in(text)):
@@ -57,7 +60,9 @@ def search_agent(
         tried.update(fresh)
         found.append(shown(work.run(search, {"query_list": fresh})))
         work.show(found[-1])
-    return work.conclude(model, Ask(prompt("read"), user_prompt(question, search_result="\n\n".join(found))))
+    return work.conclude(
+        model, Ask(prompt("read", boxed=question.boxed), user_prompt(question, search_result="\n\n".join(found)))
+    )
 
 
 def shown(result: ToolResult) -> str:

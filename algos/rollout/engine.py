@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -25,10 +26,13 @@ from numpy.typing import NDArray
 
 from toolorchestra.agents.builtin.renderer import Message, Renderer, check_prefix
 from toolorchestra.agents.event_loop import run, together
+from toolorchestra.algos.activity import Watch, unwatched
 from toolorchestra.algos.rollout.sampling import AnySampler, Sample, SampleOne, draw_key, sample_one
 from toolorchestra.algos.rollout.starts import Start
 from toolorchestra.algos.rollout.trajectory import TokenTrajectory
+from toolorchestra.envs.calls_made import MadeCall, calls_made
 from toolorchestra.envs.episode import Episode
+from toolorchestra.envs.parsing import parse
 from toolorchestra.envs.play import Play
 from toolorchestra.envs.step_threads import StepThreads
 from toolorchestra.envs.unjudged import unjudged_reason
@@ -51,6 +55,10 @@ class RolloutRequest(NamedTuple):
     seed: int | None = None
 
 
+Following = Callable[[], Awaitable[tuple[int, RolloutRequest] | None]]
+"""Returns the next episode to play, with a number of its own, once it may begin; None: there are no more."""
+
+
 @dataclass(slots=True)
 class Row:
     """One episode of one trained agent.
@@ -64,7 +72,8 @@ class Row:
         logprobs: Log-probability of each of the policy's ids when drawn; 0 where the mask is 0.
         reward: Sum of the environment's rewards; NaN if `outcome` is invalid.
         outcome: ``solved``, ``failed``, or one of `INVALID_OUTCOMES`.
-        well_formed: Every turn kept to the renderer's format (and no call was a PARSE_ERR).
+        well_formed: Every turn kept to the renderer's format, and every call could be read.
+        calls_valid: No call was a PARSE_ERR: none had wrong arguments or an unknown tool either.
         answered: The episode ended because the policy ended it, not by running out of turns or ids.
         turns: Number of the policy's turns.
         cost: US dollars.
@@ -76,6 +85,7 @@ class Row:
         difficulty: Likewise.
         messages: The conversation.
         episode: The environment's record with the policy's tokens in it, if the environment keeps one.
+        calls: The calls that it made, if the environment keeps a record.
         design: The multi-agent system that the policy wrote, or the rule that it broke, where designs are its task.
     """
 
@@ -88,6 +98,7 @@ class Row:
     reward: float = 0.0
     outcome: str = "failed"
     well_formed: bool = True
+    calls_valid: bool = True
     answered: bool = False
     turns: int = 0
     cost: float = 0.0
@@ -99,6 +110,7 @@ class Row:
     difficulty: int = 0
     messages: list[Message] = field(default_factory=list)
     episode: Episode | None = None
+    calls: tuple[MadeCall, ...] = ()
     design: Any = None
 
     @property
@@ -140,6 +152,9 @@ class RolloutEngine:
         retries: How often an episode with one of `INVALID_OUTCOMES` is played again.
         agent: Name given to the rows.
         token_budget: Maximum of ids of all episodes played at the same time, unless it is one; None: no such maximum.
+
+    Attributes:
+        watch: Shows how far playing is.
     """
 
     def __init__(
@@ -158,34 +173,46 @@ class RolloutEngine:
         self.make_env, self.renderer, self.in_flight, self.agent = make_env, renderer, in_flight, agent
         self.max_turns, self.max_turn_ids, self.max_ids, self.retries = max_turns, max_turn_ids, max_ids, retries
         self.token_budget = token_budget
+        self.watch: Watch = unwatched
         self._free: list[gym.Env[Any, Any]] = []
-        self._tokens, self._seconds = 0, 0.0
+        self._tokens, self._seconds, self._counted = 0, 0.0, 0.0
         self._playing: dict[int, _Slot] = {}
         self._ended = asyncio.Condition()
 
     def play(
-        self,
-        sampler: AnySampler,
-        requests: Iterable[RolloutRequest],
-        progress: Callable[[int], None] = lambda done: None,
+        self, sampler: AnySampler, requests: Iterable[RolloutRequest], progress: Callable[[int], None] | None = None
     ) -> list[Row]:
         """Play every request and return its row, in the order of the requests.
 
-        After each turn of an episode `progress` is called with the number of episodes that have ended.
+        After each turn of an episode `progress` is called with the number of episodes that have ended; by default
+        `watch` is.
         """
-        begun = time.perf_counter()
-        waiting = list(enumerate(requests))
+        asked = list(enumerate(requests))
+        waiting = iter(asked)
         rows: dict[int, Row] = {}
+
+        async def following() -> tuple[int, RolloutRequest] | None:
+            return next(waiting, None)
+
+        with nullcontext(progress) if progress else self.watch("Episodes", len(asked)) as count:
+            run(self.play_each(sampler, following, rows.__setitem__, lambda: count(len(rows))))
+        return [rows[number] for number in sorted(rows)]
+
+    async def play_each(
+        self,
+        sampler: AnySampler,
+        following: Following,
+        ended: Callable[[int, Row], None],
+        progress: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Play episodes as they come, until there are no more; `ended` is given the number and the row of each."""
         steps = StepThreads(self.in_flight)
-        self._playing, self._ended = {}, asyncio.Condition()
-        left, sample = iter(waiting), sample_one(sampler)
-        players = (self._player(left, rows, sample, steps, progress) for _ in range(min(self.in_flight, len(waiting))))
+        self._playing, self._ended, self._counted = {}, asyncio.Condition(), time.perf_counter()
+        sample = sample_one(sampler)
         try:
-            run(together(*players))
+            await together(*(self._player(following, ended, sample, steps, progress) for _ in range(self.in_flight)))
         finally:
             steps.close()
-        self._seconds += time.perf_counter() - begun
-        return [rows[number] for number in sorted(rows)]
 
     def _has_room(self) -> bool:
         """Return whether another episode may start, as long as the longest that is being played."""
@@ -206,14 +233,15 @@ class RolloutEngine:
 
     async def _player(
         self,
-        waiting: Iterator[tuple[int, RolloutRequest]],
-        rows: dict[int, Row],
+        following: Following,
+        ended: Callable[[int, Row], None],
         sample: SampleOne,
         steps: StepThreads,
-        progress: Callable[[int], None],
+        progress: Callable[[], None],
     ) -> None:
-        """Play one episode after the other, until none waits."""
-        for number, request in waiting:
+        """Play one episode after the other, until there are no more."""
+        while (asked := await following()) is not None:
+            number, request = asked
             seed = number if request.seed is None else request.seed
             async with self._ended:
                 await self._ended.wait_for(self._has_room)
@@ -224,15 +252,18 @@ class RolloutEngine:
                     key = draw_key(seed, attempt, slot.row.turns)
                     drawn = await self._sample(slot, sample, key)
                     await steps.run(env, partial(self._step, slot, drawn))
-                    progress(len(rows))
+                    progress()
                 self._free.append(env)
                 if slot.row.valid:
                     break
-            rows[number] = self._playing.pop(number).row
-            self._tokens += len(slot.trajectory.ids)
+            del self._playing[number]
+            now = time.perf_counter()
+            self._tokens, self._seconds = self._tokens + len(slot.trajectory.ids), self._seconds + now - self._counted
+            self._counted = now
+            ended(number, slot.row)
             async with self._ended:
                 self._ended.notify_all()
-            progress(len(rows))
+            progress()
 
     def _start(self, env: gym.Env[Any, Any], request: RolloutRequest) -> _Slot:
         observation, info = env.reset(seed=request.start.seed, options=request.start.reset_options())
@@ -270,7 +301,10 @@ class RolloutEngine:
             row.episode, row.design = play.episode, getattr(play, "design", None)
         row.turns += 1
         row.reward += float(reward or 0.0)
-        row.well_formed &= decoded.well_formed and not _parse_error(info)
+        row.well_formed &= decoded.well_formed
+        if _parse_error(info):
+            row.calls_valid = False
+            row.well_formed &= all(call.error is None for call in parse(decoded.action).calls)
         row.cost, row.seconds = float(info.get("cost", 0.0)), float(info.get("clock", 0.0))
         new = _new_messages(info, len(row.messages), decoded.action, observation)
         row.messages += new
@@ -282,6 +316,7 @@ class RolloutEngine:
         row.answered = bool(terminated)
         row.outcome = str(info.get("outcome") or ("solved" if row.reward > 0 else "failed"))
         row.M, row.parts = info.get("M"), info.get("reward_parts", {})
+        row.calls = calls_made(row.episode) if row.episode else ()
         if not row.valid:
             row.reward = float("nan")
         written, start = slot.trajectory, len(row.prompt_ids)

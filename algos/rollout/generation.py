@@ -7,9 +7,13 @@ A `Generation` makes samplers, and brings the weights of a policy to where they 
 from __future__ import annotations
 
 import contextlib
+import copy
 import importlib.util
 import shutil
+import threading
 import uuid
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,15 +21,15 @@ import torch
 
 from toolorchestra.agents.builtin.model import ADAPTER_CONFIG, TokenPolicy
 from toolorchestra.agents.builtin.renderer import Renderer
-from toolorchestra.algos import memory
+from toolorchestra.algos import memory, ranks
 from toolorchestra.algos.autocast import autocast
-from toolorchestra.algos.options import processes
-from toolorchestra.algos.rollout.sampling import AnySampler, ModelSampler
+from toolorchestra.algos.launch import processes
+from toolorchestra.algos.precision import save_policy
+from toolorchestra.algos.rollout.sampling import AnySampler, ModelSampler, Sample
 from toolorchestra.algos.rollout.vllm_colocate import ColocatedSampler
 from toolorchestra.algos.rollout.vllm_sampler import VLLMSampler
-from toolorchestra.algos.rollout.vllm_server import VLLMServer
+from toolorchestra.algos.rollout.vllm_server import PrefixCache, VLLMServer
 from toolorchestra.toolscale.errors import OptionError, SamplerError, install_line
-from toolorchestra.toolscale.writing import whole_folder
 
 if TYPE_CHECKING:
     from toolorchestra.algos.options import TrainOptions
@@ -40,10 +44,26 @@ class Generation:
 
     def __init__(self, gib: float | None = None) -> None:
         self.gib = gib
+        self._counts: Counter[str] = Counter()  # of the caches of samplers
+        self._reported = Counter(self._counts)
 
     def sampler(self, model: Any, renderer: Renderer, *, temperature: float = 1.0, seed: int = 0) -> AnySampler:
         """Return a sampler of the policy whose model this is, with its weights of the last `sync`."""
-        return ModelSampler(model, renderer, temperature=temperature, seed=seed, gib=self.gib)
+        return self._own_sampler(model, renderer, temperature=temperature, seed=seed)
+
+    def _own_sampler(self, model: Any, renderer: Renderer, **options: Any) -> ModelSampler:
+        sampler = ModelSampler(model, renderer, gib=self.gib, **options)
+        if sampler.cache is not None:
+            sampler.cache.counts = self._counts
+        return sampler
+
+    def live_sampler(self, renderer: Renderer, *, temperature: float = 1.0) -> AnySampler:
+        """Return a sampler for another thread, which samples with the weights of the last `sync`, also of later ones.
+
+        Raises:
+            OptionError: It cannot sample while the policy is trained.
+        """
+        raise OptionError("What generates has the weights that are trained: leave `max_staleness` at 0.")
 
     def token_budget(self, model: Any) -> int | None:
         """Return the maximum of ids of all episodes played at the same time; None: no such maximum."""
@@ -63,32 +83,79 @@ class Generation:
     def attach(self, trainer: Any, policy: TokenPolicy) -> None:
         """Prepare a TRL trainer of a policy before it trains."""
 
+    def prefix_use(self) -> PrefixCache:
+        """Return how many ids of prompts there were, and how many of them were known, since the last call."""
+        now = Counter(self._counts)
+        asked, read = (sum(ranks.gather(now[what] - self._reported[what])) for what in ("asked", "read"))
+        self._reported = now
+        return PrefixCache(asked, asked - read)
+
     def metrics(self) -> dict[str, float]:
-        """Return measurements since the last call."""
-        return {}
+        """Return the share of the ids of prompts that were known of earlier turns, since the last call."""
+        use = self.prefix_use()
+        return {"prefix_hits": use.hits / use.queries} if use.queries > 0 else {}
 
     def close(self) -> None:
         """Free what it holds."""
+
+
+class CopyGeneration(Generation):
+    """A copy of the model generates in another thread, while the model is trained; each `sync` brings it up to date."""
+
+    def __init__(self, gib: float | None = None) -> None:
+        super().__init__(gib)
+        self._copy: Any = None
+        self._samplers: list[ModelSampler] = []
+        self._lock = threading.Lock()  # weights are not replaced in the middle of a turn
+
+    def attach(self, trainer: Any, policy: TokenPolicy) -> None:
+        """Copy the model, and let TRL have the copy brought up to date before it asks for rollouts."""
+        self._copy = copy.deepcopy(policy.model).requires_grad_(False)
+        self._copy.__dict__.pop("forward", None)  # the trainer's, which is that of the original
+        _attach(self, trainer, policy)
+
+    @torch.no_grad()
+    def sync(self, policy: TokenPolicy) -> None:
+        """Bring the copy up to date, if there is one, when it has written the turns that it is at."""
+        if self._copy is not None:
+            with self._lock:
+                self._copy.load_state_dict(policy.model.state_dict())
+                for sampler in self._samplers:
+                    sampler.forget()
+
+    def live_sampler(self, renderer: Renderer, *, temperature: float = 1.0) -> AnySampler:
+        """Return a sampler of the copy."""
+        sampler = self._own_sampler(self._copy, renderer, temperature=temperature)
+        self._samplers.append(sampler)
+
+        def sample(prompts: Sequence[Sequence[int]], limits: Sequence[int], keys: Sequence[int]) -> list[Sample]:
+            with self._lock:
+                return sampler(prompts, limits, keys)
+
+        return sample
 
 
 class ServerGeneration(Generation):
     """A vLLM server generates; weights go through a folder that both see.
 
     An adapter is loaded beside the server's own model, each version under a name and a path of its own; whole weights
-    replace those of the server, which one run may then use at a time.
+    replace those of the server, which one run may then use at a time. The processes of a run ask the same server, and
+    rank 0 has it read the weights.
 
     Args:
         server: The server, whose model is that of the policy, or its base.
         folder: Where weights are written.
+        staleness: Above 0, requests may be under way during a `sync`: they go on with the weights that come, and as
+            many earlier versions of an adapter can still be asked for.
     """
 
-    def __init__(self, server: VLLMServer, folder: Path) -> None:
+    def __init__(self, server: VLLMServer, folder: Path, *, staleness: int = 0) -> None:
         super().__init__()
-        self.server, self.folder = server, folder.resolve()
-        self._run = uuid.uuid4().hex[:8]  # the prefix cache of an adapter is kept by its name and path
+        self.server, self.folder, self.staleness = server, folder.resolve(), staleness
+        self._run = ranks.from_main(lambda: uuid.uuid4().hex[:8])  # an adapter's prefix cache is kept by name and path
         self._versions = 0
-        self._adapter: str | None = None
-        self._cache = (0, 0)
+        self._adapters: list[str] = []  # on the server, the newest last
+        self._cache = PrefixCache(0, 0)
 
     def token_budget(self, model: Any) -> None:
         """Return that there is no maximum: vLLM lets requests wait for which it has no room."""
@@ -102,6 +169,10 @@ class ServerGeneration(Generation):
         del model
         return VLLMSampler(self.server, renderer, model=self._adapter, temperature=temperature, seed=seed)
 
+    def live_sampler(self, renderer: Renderer, *, temperature: float = 1.0) -> AnySampler:
+        """Return a sampler of the newest weights, whichever these are when it is asked."""
+        return VLLMSampler(self.server, renderer, model=lambda: self._adapter, temperature=temperature)
+
     def sync(self, policy: TokenPolicy) -> None:
         """Write the weights, and have the server read them.
 
@@ -110,42 +181,59 @@ class ServerGeneration(Generation):
         """
         self._versions += 1
         name = f"{self._run}-{self._versions}"
-        with whole_folder(self.folder / name) as draft:
-            policy.save(draft)
+        with ranks.written(self.folder / name) as draft:
+            save_policy(policy, draft)
+        self._adapters = ranks.from_main(lambda: self._serve(name))
+
+    def _serve(self, name: str) -> list[str]:
+        """Have the server read a version of the weights, and return the adapters that it has then, the newest last."""
+        adapters = [*self._adapters]
         if (self.folder / name / ADAPTER_CONFIG).is_file():
             self.server.load_adapter(name, self.folder / name)
-            if self._adapter:
-                self.server.unload_adapter(self._adapter)
-            self._adapter = name
+            adapters.append(name)
+            while len(adapters) > self.staleness + 1:
+                self.server.unload_adapter(adapters.pop(0))
         else:
-            self.server.reload(self.folder / name)
+            self.server.reload(self.folder / name, in_use=self.staleness > 0)
         for old in self.folder.glob(f"{self._run}-*"):
-            if old.name != name:
+            if old.name not in (name, *adapters):
                 shutil.rmtree(old)
+        return adapters
+
+    @property
+    def _adapter(self) -> str | None:
+        return self._adapters[-1] if self._adapters else None
 
     def attach(self, trainer: Any, policy: TokenPolicy) -> None:
         """Let TRL have the weights synchronised before it asks for rollouts, as it has with its own integration."""
-        trainer.use_vllm, trainer._last_loaded_step = True, -1
-        trainer.vllm_generation = _Hook(self, policy)
+        _attach(self, trainer, policy)
 
-    def metrics(self) -> dict[str, float]:
-        """Return the share of the ids of prompts that were in the prefix cache."""
-        found = self.server.prefix_cache()
-        if found is None:
-            return {}
-        queries, hits = found.queries - self._cache[0], found.hits - self._cache[1]
+    def prefix_use(self) -> PrefixCache:
+        """Return how many ids of prompts the server has read, and found in its prefix cache, since the last call."""
+        found = ranks.from_main(self.server.prefix_cache) or self._cache
+        queries, hits = found.queries - self._cache.queries, found.hits - self._cache.hits
         self._cache = found
-        return {"prefix_hits": hits / queries} if queries > 0 else {}
+        return PrefixCache(queries, hits)
+
+    def unload(self) -> None:
+        """Have the server forget the adapter, if there still is a server."""
+        self.server.retries = 0
+        while self._adapters and ranks.main():
+            with contextlib.suppress(SamplerError):
+                self.server.unload_adapter(self._adapters.pop())
 
     def close(self) -> None:
-        """Have the server forget the adapter, if there still is a server, and remove the weights."""
-        self.server.retries = 0
-        if self._adapter:
-            with contextlib.suppress(SamplerError):
-                self.server.unload_adapter(self._adapter)
-            self._adapter = None
+        """Have the server forget the adapter, and remove the weights."""
+        self.unload()
         self.server.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        if ranks.main():
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _attach(generation: Generation, trainer: Any, policy: TokenPolicy) -> None:
+    """Let a TRL trainer have weights synchronised before it asks for rollouts."""
+    trainer.use_vllm, trainer._last_loaded_step = True, -1
+    trainer.vllm_generation = _Hook(generation, policy)
 
 
 class _Hook:
@@ -227,16 +315,18 @@ def make_generation(config: TrainOptions) -> Generation:
     Raises:
         OptionError: This machine cannot.
     """
+    staleness: int = getattr(config, "max_staleness", 0)
     if config.sampler == "hf":
-        return Generation(config.memory)
-    if processes() > 1:
+        return CopyGeneration(config.memory) if staleness else Generation(config.memory)
+    by_disk = config.sampler == "vllm-server" and config.weight_sync == "disk"
+    if processes() > 1 and not by_disk:
         raise OptionError(
-            f"With `sampler` {config.sampler} a training is one process, and {processes()} were started together. "
-            "Start one, or use `sampler` hf."
+            f"With `sampler` {config.sampler} and `weight_sync` {config.weight_sync} a training is one process, and "
+            f"{processes()} were started together. Several use `sampler` vllm-server with `weight_sync` disk, or hf."
         )
     server = VLLMServer(config.server) if config.sampler == "vllm-server" else None
-    if server is not None and config.weight_sync == "disk":
-        return ServerGeneration(server, config.output / "weights")
+    if server is not None and by_disk:
+        return ServerGeneration(server, config.output / "weights", staleness=staleness)
     what = "`sampler` vllm-colocate" if server is None else "`weight_sync` nccl"
     if not torch.cuda.is_available():
         raise OptionError(

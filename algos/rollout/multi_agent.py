@@ -8,21 +8,26 @@ learners (`toolorchestra.algos.msarl`).
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from functools import partial
 
 from toolorchestra.agents.builtin.renderer import Renderer
 from toolorchestra.agents.event_loop import run, together
 from toolorchestra.algos import ranks
+from toolorchestra.algos.activity import Watch, unwatched
 from toolorchestra.algos.rollout.engine import INVALID_OUTCOMES
 from toolorchestra.algos.rollout.sampling import AnySampler, SampleOne, draw_key, sample_one
 from toolorchestra.algos.rollout.starts import Start
-from toolorchestra.algos.rollout.trajectory import TokenTrajectory
+from toolorchestra.algos.rollout.trajectory import TokenTrajectory, TrainRow
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.play import Play
 from toolorchestra.envs.step_threads import StepThreads
+from toolorchestra.envs.unjudged import EvaluationError, unjudged_error, unjudged_reason
 
 
 @dataclass(slots=True)
@@ -31,7 +36,8 @@ class Slot:
 
     Attributes:
         play: The episode.
-        trajectories: The token trajectories of its agents.
+        trajectories: The token trajectories of its agents, each of the history that the agent has now.
+        closed: Those of the histories that an agent had before (`Play.rewrite`), by agent.
         broken: Whether an agent ran out of ids; then it counts as failed.
         seed: Of what its policies draw.
         turns: Turns taken.
@@ -44,6 +50,7 @@ class Slot:
     seed: int = 0
     turns: int = 0
     forks: int = 0
+    closed: dict[str, tuple[TokenTrajectory, ...]] = field(default_factory=dict)
 
     @property
     def over(self) -> bool:
@@ -66,13 +73,25 @@ class Slot:
         return self._if_valid(self.play.episode.rewards.get(agent, 0.0))
 
     def _if_valid(self, value: float) -> float:
-        invalid = self.play.episode.outcome in INVALID_OUTCOMES
-        return 0.0 if self.broken else math.nan if invalid else value
+        return 0.0 if self.broken else value if self.valid else math.nan
+
+    @property
+    def valid(self) -> bool:
+        """Whether the episode says something about the policies."""
+        return self.broken or self.play.episode.outcome not in INVALID_OUTCOMES
+
+    @property
+    def unjudged(self) -> str | None:
+        """Why it was not judged, once over; None if it was."""
+        return None if self.broken else unjudged_reason(self.play.episode)
 
     def read(self, renderer: Renderer) -> TokenTrajectory:
         """Encode what the current agent has observed since it last wrote, and return its trajectory."""
         agent = self.play.current_agent
-        trajectory = self.trajectories[agent]
+        trajectory, closed = self.trajectories[agent], self.closed.get(agent, ())
+        if len(closed) < len(self.play.closed_histories.get(agent, ())):
+            self.closed[agent] = (*closed, trajectory)
+            trajectory = self.trajectories[agent] = TokenTrajectory()
         if trajectory.ids:
             trajectory.read(renderer.encode_results(self.play.new_messages(agent), trajectory.last))
         else:
@@ -80,15 +99,64 @@ class Slot:
         return trajectory
 
     @property
+    def longest(self) -> int:
+        """Ids of the longest of its trajectories."""
+        return max(len(trajectory.ids) for trajectory in self.trajectories.values())
+
+    @property
     def calls(self) -> int:
         """Tool calls so far."""
         return sum(1 for _ in self.play.episode.calls)
+
+    def written(self, agent: str) -> list[TokenTrajectory]:
+        """Return all token trajectories of an agent: one, and one more for each time that its history was rewritten."""
+        return [*self.closed.get(agent, ()), self.trajectories[agent]]
+
+    def rows(self, agent: str) -> list[TrainRow]:
+        """Return what an agent wrote as rows to train on."""
+        rows = (trajectory.row() for trajectory in self.written(agent))
+        return [row for row in rows if row is not None]
+
+    def rows_since(self, trunk: Slot, agent: str, *, first: bool = False) -> list[TrainRow]:
+        """Return what an agent wrote after this slot was forked from `trunk`; with `first`, only its first message."""
+        before, rows = trunk.written(agent), list[TrainRow]()
+        for number, trajectory in enumerate(self.written(agent)[len(before) - 1 :]):
+            row = trajectory.row(0 if number else len(before[-1].ids), first=first)
+            rows += [] if row is None else [row]
+        return rows[:1] if first else rows
 
     def fork(self) -> Slot:
         """Return an independent slot in the same state, in which other ids will be drawn."""
         trajectories = {agent: trajectory.fork() for agent, trajectory in self.trajectories.items()}
         self.forks += 1
-        return Slot(self.play.branch(), trajectories, self.broken, draw_key(self.seed, self.forks), self.turns)
+        seed = draw_key(self.seed, self.forks)
+        return Slot(self.play.branch(), trajectories, self.broken, seed, self.turns, closed=dict(self.closed))
+
+    def again(self) -> Callable[[int], None]:
+        """Return what takes the slot back to its present state; the number of the attempt says what it draws then."""
+        snapshot, turns, seed = self.play.snapshot(), self.turns, self.seed
+        written = {agent: trajectory.fork() for agent, trajectory in self.trajectories.items()}
+        closed = dict(self.closed)
+
+        def begin(attempt: int) -> None:
+            self.play = snapshot.restored(self.play.session)
+            self.trajectories = {agent: trajectory.fork() for agent, trajectory in written.items()}
+            self.closed = dict(closed)
+            self.turns, self.seed = turns, draw_key(seed, -attempt)  # branches have positive numbers
+
+        return begin
+
+
+def unjudged_share(slots: Sequence[Slot]) -> float:
+    """Return the share of the episodes of a batch that were not judged.
+
+    Raises:
+        EvaluationError: None of them was, so that there is nothing to learn from.
+    """
+    reasons = [slot.unjudged for slot in slots]
+    if None not in reasons:
+        raise EvaluationError(f"{unjudged_error(reasons)}. Repair what failed, and go on with `--resume`.")
+    return 1 - reasons.count(None) / len(reasons)
 
 
 class MultiAgentEngine:
@@ -101,8 +169,12 @@ class MultiAgentEngine:
         slots: Maximum of slots continued in one batch.
         max_turn_ids: Maximum of ids of one message.
         max_ids: Maximum of ids of one trajectory.
+        retries: How often an episode with one of `INVALID_OUTCOMES` is played again, from where `play` began.
+        token_budget: Maximum of ids of all episodes played at the same time, each counted by its longest trajectory,
+            unless it is one; None: no such maximum.
 
     Attributes:
+        watch: Shows how far playing is.
         generated: Number of ids that each policy has written, since it was last cleared.
     """
 
@@ -115,10 +187,14 @@ class MultiAgentEngine:
         in_flight: int = 128,
         max_turn_ids: int = 512,
         max_ids: int = 32_000,
+        retries: int = 2,
+        token_budget: int | None = None,
     ) -> None:
         self.env, self.policies, self.renderers = env, dict(policies), dict(renderers)
-        self.in_flight, self.max_turn_ids, self.max_ids = in_flight, max_turn_ids, max_ids
+        self.in_flight, self.max_turn_ids, self.max_ids, self.retries = in_flight, max_turn_ids, max_ids, retries
+        self.token_budget = token_budget
         self.generated: Counter[str] = Counter()
+        self.watch: Watch = unwatched
 
     def token_counts(self) -> dict[str, float]:
         """Return `generated` of all processes as metrics."""
@@ -136,29 +212,54 @@ class MultiAgentEngine:
         samplers: Mapping[str, AnySampler],
         slots: Sequence[Slot],
         until: Callable[[Slot], bool] = lambda slot: False,
-        progress: Callable[[int], None] = lambda done: None,
+        progress: Callable[[int], None] | None = None,
     ) -> None:
         """Continue every slot until it is over, or until `until`, called before each of its turns, is true of it.
 
-        After each turn `progress` is called with the number of slots that are over.
+        After each turn `progress` is called with the number of slots that are over; by default `watch` is. An episode
+        that an infrastructure error ended is played again, `retries` times at most, with other ids drawn.
         """
         samples = {policy: sample_one(sampler) for policy, sampler in samplers.items()}
         waiting, over = iter(slots), [slot.over for slot in slots].count(True)
         steps = StepThreads(self.in_flight)
+        playing: dict[int, Slot] = {}
+        ended = asyncio.Condition()
+
+        def has_room(slot: Slot) -> bool:
+            if not playing or self.token_budget is None:
+                return True
+            longest = max(one.longest for one in (slot, *playing.values())) + self.max_turn_ids
+            return len(playing) < self.token_budget // longest
 
         async def player() -> None:
             nonlocal over
             for slot in waiting:
-                while not slot.over and not until(slot):
-                    await self._turn(samples, slot, steps)
-                    over += slot.over
-                    progress(over)
+                if slot.over:
+                    continue
+                async with ended:
+                    await ended.wait_for(partial(has_room, slot))
+                    playing[id(slot)] = slot
+                again = slot.again()
+                for attempt in range(self.retries + 1):
+                    if attempt:
+                        again(attempt)
+                    while not slot.over and not until(slot):
+                        await self._turn(samples, slot, steps)
+                        count(over)
+                    if slot.valid or not slot.over:
+                        break
+                over += slot.over
+                count(over)
+                async with ended:
+                    del playing[id(slot)]
+                    ended.notify_all()
 
-        try:
-            run(together(*(player() for _ in range(min(self.in_flight, len(slots))))))
-        finally:
-            steps.close()
-        progress(over)
+        with nullcontext(progress) if progress else self.watch("Episodes", len(slots)) as count:
+            try:
+                run(together(*(player() for _ in range(min(self.in_flight, len(slots))))))
+            finally:
+                steps.close()
+            count(over)
 
     async def _turn(self, samples: Mapping[str, SampleOne], slot: Slot, steps: StepThreads) -> None:
         policy = self.policies[slot.play.current_agent]

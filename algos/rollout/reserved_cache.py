@@ -6,8 +6,10 @@ heap in which nothing longer fits.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 from transformers import Cache
 from transformers.cache_utils import DynamicLayer
@@ -27,6 +29,31 @@ class ReservedLayer(DynamicLayer):
             states.new_empty((*states.shape[:-2], self.capacity, states.shape[-1]))
             for states in (key_states, value_states)
         ]
+
+    def begin(self, rows: Sequence[Tensor], ids: int) -> None:
+        """Begin each row with keys and values, of shape ``(2, heads, n, width)``, and zeros up to `ids` ids."""
+        like = rows[0][0].expand(len(rows), -1, -1, -1)
+        self.lazy_initialization(like, like)
+        for kind, store in enumerate(self._stores):
+            for row, states in enumerate(rows):
+                known = states.size(2)
+                store[row, :, :known] = states[kind]
+                store[row, :, known:ids] = 0  # a mask hides numbers from attention, but not what is no number
+        self.keys, self.values = (store[..., :ids, :] for store in self._stores)
+
+    def select(self, row: int, spans: Sequence[tuple[int, int]]) -> Tensor:
+        """Return a copy of keys and values of a row in spans of ids, of shape ``(2, heads, n, width)``."""
+        return torch.stack([torch.cat([s[row, :, a:b] for a, b in spans], 1) for s in self._stores])
+
+    def keep_rows(self, rows: Sequence[int]) -> None:
+        """Forget all rows but these, in ascending order; the memory stays taken."""
+        length = self.get_seq_length()
+        for number, store in enumerate(self._stores):
+            for place, row in enumerate(rows):
+                if place != row:
+                    store[place, :, :length] = store[row, :, :length]
+            self._stores[number] = store[: len(rows)]
+        self.keys, self.values = (store[..., :length, :] for store in self._stores)
 
     def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
         """Write the keys and values of further ids, and return those of all."""

@@ -6,8 +6,9 @@ What is drawn depends on the prompt and on its key alone, never on which other p
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -17,9 +18,13 @@ from torch import Tensor, nn
 from toolorchestra.agents.batch_calls import BatchCalls
 from toolorchestra.agents.builtin.renderer import Renderer
 from toolorchestra.algos import memory
+from toolorchestra.algos.activity import TOKENS
 from toolorchestra.algos.autocast import autocast
 from toolorchestra.algos.batching import bundles
+from toolorchestra.algos.rollout.reading import Reading, left_padded, right_padded
+from toolorchestra.algos.rollout.turn_cache import KnownPrefix, TurnCache
 
+_FEWER = 0.75  # share of the rows of a bundle that are still written, at which the others are no longer computed
 _MIN_ROWS = 16  # of a bundle that is sampled: each bundle has its own forward pass for every id
 
 
@@ -74,116 +79,160 @@ def draw_key(*parts: object) -> int:
 class ModelSampler:
     """Samples from a causal language model, one forward pass per token and bundle, with a key-value cache.
 
+    Where all layers are attention to everything before, the cache is kept from one turn of an episode to the next
+    (`toolorchestra.algos.rollout.turn_cache`): only what is new is read. The weights must not change meanwhile, or
+    `forget` has to be called.
+
     Args:
         model: A Hugging Face causal language model.
         renderer: Says which ids stop a turn and which one pads.
         temperature: 0 means greedy; log-probabilities are then those at temperature 1.
         seed: With the key of a prompt, that of what is drawn for it.
-        gib: GiB that the rows continued at once may take beside the weights; None: see `memory.budget`.
+        gib: GiB that the rows continued at once, and what is kept of earlier turns, may take beside the weights; None:
+            see `memory.budget`.
+        keep: Whether keys and values are kept for later turns, in at most half of these bytes.
+
+    Attributes:
+        cache: What is kept.
     """
 
     def __init__(
-        self, model: nn.Module, renderer: Renderer, *, temperature: float = 1.0, seed: int = 0, gib: float | None = None
+        self,
+        model: nn.Module,
+        renderer: Renderer,
+        *,
+        temperature: float = 1.0,
+        seed: int = 0,
+        gib: float | None = None,
+        keep: bool = True,
     ) -> None:
         self.model, self.renderer, self.temperature, self.gib = model, renderer, temperature, gib
         self.device = next(model.parameters()).device
         self.shape = memory.ModelShape.of(model.config)
         self.stops = torch.tensor(renderer.stop_ids, device=self.device)
         self.seed = seed
+        self.cache = TurnCache() if keep and self.shape.causal else None
+
+    def forget(self) -> None:
+        """Forget what was read in earlier turns, since the weights have changed."""
+        if self.cache is not None:
+            self.cache.clear()
 
     @torch.no_grad()
     def __call__(self, prompts: Sequence[Sequence[int]], limits: Sequence[int], keys: Sequence[int]) -> list[Sample]:
         """Continue each prompt until a stop id or its limit."""
-        with autocast(self.model):
-            return self._sample(prompts, limits, keys)
-
-    def _sample(self, prompts: Sequence[Sequence[int]], limits: Sequence[int], keys: Sequence[int]) -> list[Sample]:
         training = self.model.training
         self.model.eval()
+        with autocast(self.model):
+            samples = self._sample(prompts, limits, keys)
+        self.model.train(training)
+        return samples
+
+    def _sample(self, prompts: Sequence[Sequence[int]], limits: Sequence[int], keys: Sequence[int]) -> list[Sample]:
         samples: dict[int, Sample] = {}
         drawing = np.array([draw_key(self.seed, key) for key in keys], np.uint64)
-        fitting = memory.padded_rows(
-            memory.budget(self.device, self.gib),
-            self.shape.read_bytes(memory.number_size(self.model)),
-            masked=not self.shape.causal,
-            more=max(limits, default=0),
-            per_row=self.shape.draw_bytes(),
-        )
-        for rows in bundles(list(map(len, prompts)), _MIN_ROWS, fitting):
+        budget, more = memory.budget(self.device, self.gib), max(limits, default=0)
+        known = self._known(prompts, budget)
+        for rows in self._bundles(prompts, known, budget, more):
+            reading = self._read([prompts[row] for row in rows], [known[row] for row in rows], more)
             uniform = _Uniform(drawing[rows], self.device)
-            found = self._continue([prompts[row] for row in rows], [limits[row] for row in rows], uniform)
+            found = self._continue(reading, [limits[row] for row in rows], uniform, budget // 2)
             samples.update(zip(rows, found, strict=True))
-        self.model.train(training)
         return [samples[row] for row in range(len(prompts))]
 
-    def _continue(
-        self, prompts: Sequence[Sequence[int]], limits: Sequence[int], uniform: Callable[[int], Tensor]
-    ) -> list[Sample]:
-        limit = torch.tensor(limits, device=self.device)
+    def _known(self, prompts: Sequence[Sequence[int]], budget: int) -> list[KnownPrefix | None]:
+        """Return what is known of each prompt; one that several rows have, such as those of a group, is read once."""
+        cache, limit = self.cache, budget // 2
+        nothing: list[KnownPrefix | None] = [None] * len(prompts)
+        if cache is None:
+            return nothing
+        cache.shrink(limit)
+        known = cache.find(prompts)
+        counts = Counter(tuple(prompt) for prompt, found in zip(prompts, known, strict=True) if found is None)
+        shared = [prompt for prompt, count in counts.items() if count > 1 and len(prompt) > 1]
+        for rows in self._bundles(shared, nothing[: len(shared)], budget, 1):
+            reading = self._read([shared[row] for row in rows], nothing[: len(rows)], 1)
+            reading.keep(cache, dict.fromkeys(range(len(rows)), ()), limit)
+            cache.counts["read"] += sum(len(shared[row]) - 1 for row in rows)
+        if shared:
+            known = cache.find(prompts)
+        asked = sum(map(len, prompts))
+        cache.counts.update(asked=asked, read=asked - sum(found.length for found in known if found))
+        return known
+
+    def _bundles(
+        self, prompts: Sequence[Sequence[int]], known: Sequence[KnownPrefix | None], budget: int, more: int
+    ) -> Iterator[list[int]]:
+        """Yield the rows of each bundle: those of which something is known need a mask of every id, and are apart."""
+        for masked in sorted({found is not None for found in known}):
+            several = [row for row, found in enumerate(known) if (found is not None) is masked]
+            fitting = memory.padded_rows(
+                budget - (self.cache.held if self.cache else 0),
+                self.shape.read_bytes(memory.number_size(self.model)),
+                masked=masked or not self.shape.causal,
+                more=more,
+                per_row=self.shape.draw_bytes(),
+            )
+            for rows in bundles([len(prompts[row]) for row in several], _MIN_ROWS, fitting):
+                yield [several[row] for row in rows]
+
+    def _read(self, prompts: Sequence[Sequence[int]], known: Sequence[KnownPrefix | None], more: int) -> Reading:
         if self.shape.causal:
-            inputs, attention, positions = self._right_padded(prompts, max(limits))
-        else:
-            inputs, attention, positions = self._left_padded(prompts)
-        drawn_ids: list[Tensor] = []
-        drawn_logprobs: list[Tensor] = []
+            return right_padded(self.model, self.shape.layers, prompts, known, self.renderer.pad_id, more)
+        return left_padded(prompts, self.renderer.pad_id, self.device)
+
+    def _continue(
+        self, reading: Reading, limits: Sequence[int], uniform: Callable[[int], Tensor], kept: int
+    ) -> list[Sample]:
+        """Continue the rows that were read; of those that have ended, at most `kept` bytes are kept for later turns."""
+        limit = torch.tensor(limits, device=self.device)
+        inputs, attention, positions = reading.inputs, reading.attention, reading.positions
+        drawn = [Sample([], []) for _ in limits]
+        rows = torch.arange(len(limits), device=self.device)  # those that are continued
+        new: list[tuple[Tensor, Tensor]] = []  # what was drawn for them since they are these
         alive = limit > 0
-        while bool(alive.any()):
+        step = 0
+
+        def end(places: list[int]) -> None:
+            """Take over what was drawn, and keep what was read and written in rows that have ended."""
+            if new:
+                ids, logprobs = (torch.cat(several, 1).tolist() for several in zip(*new, strict=True))
+                for row, more, their in zip(rows.tolist(), ids, logprobs, strict=True):
+                    drawn[row].ids.extend(more)
+                    drawn[row].logprobs.extend(their)
+                new.clear()
+            ended = [rows.tolist()[place] for place in places]
+            for row in ended:
+                drawn[row] = self._cut(drawn[row].ids, drawn[row].logprobs, limits[row])
+            if self.cache is not None:
+                reading.keep(self.cache, {row: drawn[row].ids for row in ended}, kept)
+
+        while going := int(alive.sum()):
+            if reading.rows and going <= _FEWER * len(rows):
+                end((~alive).nonzero()[:, 0].tolist())
+                places = alive.nonzero()[:, 0]
+                reading.keep_rows(places.tolist())
+                rows, limit, attention, positions = rows[places], limit[places], attention[places], positions[places]
+                inputs, alive = {**inputs, "input_ids": inputs["input_ids"][places]}, alive[places]
             output = self.model(**inputs, attention_mask=attention, position_ids=positions, use_cache=True)
-            token, logprob = self._draw(output.logits[:, -1], uniform, len(drawn_ids))
-            drawn_ids.append(token)
-            drawn_logprobs.append(logprob)
-            alive &= ~torch.isin(token[:, 0], self.stops) & (limit > len(drawn_ids))
+            token, logprob = self._draw(output.logits[:, -1], uniform(step)[rows])
+            new.append((token, logprob))
+            step += 1
+            TOKENS["written"] += going
+            alive &= ~torch.isin(token[:, 0], self.stops) & (limit > step)
             positions = positions[:, -1:] + 1
-            attention = torch.cat([attention, attention.new_ones((len(prompts), 1))], 1)
+            attention = torch.cat([attention, attention.new_ones((len(rows), 1))], 1)
             inputs = {"input_ids": token, "past_key_values": output.past_key_values}
-        if not drawn_ids:
-            return [Sample([], []) for _ in prompts]
-        rows = zip(torch.cat(drawn_ids, 1).tolist(), torch.cat(drawn_logprobs, 1).tolist(), limits, strict=True)
-        return [self._cut(row, logprobs, limit) for row, logprobs, limit in rows]
+        end(list(range(len(rows))))
+        return drawn
 
-    def _left_padded(self, prompts: Sequence[Sequence[int]]) -> tuple[dict[str, Any], Tensor, Tensor]:
-        """Return the inputs of the first forward pass, its mask and positions: all rows end in the same column."""
-        width = max(map(len, prompts))
-        ids = torch.full((len(prompts), width), self.renderer.pad_id, device=self.device)
-        attention = torch.zeros((len(prompts), width), dtype=torch.long, device=self.device)
-        for row, prompt in enumerate(prompts):
-            ids[row, width - len(prompt) :] = torch.tensor(prompt, device=self.device)
-            attention[row, width - len(prompt) :] = 1
-        return {"input_ids": ids, "logits_to_keep": 1}, attention, (attention.cumsum(1) - 1).clamp(min=0)
-
-    def _right_padded(self, prompts: Sequence[Sequence[int]], more: int) -> tuple[dict[str, Any], Tensor, Tensor]:
-        """Read all but the last id of each prompt, and return the inputs of the pass that reads it.
-
-        The cache has room for `more` ids. Nothing attends to padding after it, so this takes no mask of every id for
-        every other; later passes leave the padding out by a mask of one line per row.
-        """
-        last = [len(prompt) - 1 for prompt in prompts]
-        width = max(last)
-        ids = torch.full((len(prompts), width), self.renderer.pad_id, device=self.device)
-        attention = torch.zeros((len(prompts), width + 1), dtype=torch.long, device=self.device)
-        for row, prompt in enumerate(prompts):
-            ids[row, : last[row]] = torch.tensor(prompt[:-1], device=self.device)
-            attention[row, : last[row]] = 1
-        attention[:, -1] = 1
-        from toolorchestra.algos.rollout.reserved_cache import reserved_cache  # transformers takes seconds to import
-
-        cache = reserved_cache(self.shape.layers, width + more)
-        if width:
-            self.model(input_ids=ids, past_key_values=cache, use_cache=True, logits_to_keep=1)
-        token = torch.tensor([prompt[-1:] for prompt in prompts], device=self.device)
-        return (
-            {"input_ids": token, "past_key_values": cache},
-            attention,
-            torch.tensor(last, device=self.device)[:, None],
-        )
-
-    def _draw(self, logits: Tensor, uniform: Callable[[int], Tensor], step: int) -> tuple[Tensor, Tensor]:
+    def _draw(self, logits: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
         logprobs = torch.log_softmax(logits.float() / (self.temperature or 1.0), -1)  # (B, V)
         if self.temperature == 0:
             token = logprobs.argmax(-1, keepdim=True)
         else:
             cumulated = logprobs.exp().cumsum(-1)  # inverting it is several times faster than torch.multinomial
-            token = torch.searchsorted(cumulated, uniform(step) * cumulated[:, -1:])  # (B, 1)
+            token = torch.searchsorted(cumulated, uniform * cumulated[:, -1:])  # (B, 1)
         return token, logprobs.gather(1, token)
 
     def _cut(self, ids: list[int], logprobs: list[float], limit: int) -> Sample:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +14,7 @@ from toolorchestra.algos.batching import bundles
 from toolorchestra.algos.logits import hidden_states, in_chunks
 from toolorchestra.algos.losses import token_logps
 from toolorchestra.algos.rollout.sampling import Sample
+from toolorchestra.algos.sharding import forward, sharded
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,11 @@ class TrainRow:
     mask: list[int]
     logprobs: list[float]
     advantage: float = 0.0
+
+    @property
+    def tokens(self) -> tuple[list[int], list[int], list[int], list[float]]:
+        """Ids of the prompt and of the completion, mask, log-probabilities."""
+        return self.prompt_ids, self.completion_ids, self.mask, self.logprobs
 
     @property
     def length(self) -> int:
@@ -106,22 +113,24 @@ def row_logps(
     """
     device = next(model.parameters()).device
     found = [torch.empty(0)] * len(rows)
-    for bundle in map(sorted, bundles([row.length for row in rows])):
+    # passes of a divided model are made by all processes: equally many
+    found_bundles = [range(len(rows))] if sharded(model) else map(sorted, bundles([row.length for row in rows]))
+    for bundle in found_bundles:
         with autocast(model):
-            several = _bundle_logps(model, [rows[n] for n in bundle], pad_id, temperature)
-        for n, logps in zip(bundle, several, strict=True):
+            part = [rows[n] for n in bundle]
+            several = forward(model, partial(_bundle_logps, model, part, pad_id, temperature))
+        for n, logps in zip(bundle, torch.split(several, [len(row.completion_ids) for row in part]), strict=True):
             found[n] = logps
     old, mask = (pad(values, device, torch.float) for values in ([r.logprobs for r in rows], [r.mask for r in rows]))
     return nn.utils.rnn.pad_sequence(found, batch_first=True), old, mask
 
 
-def _bundle_logps(model: nn.Module, rows: Sequence[TrainRow], pad_id: int, temperature: float) -> list[Tensor]:
-    """Return log-probabilities of the completion of each of some rows of like length."""
+def _bundle_logps(model: nn.Module, rows: Sequence[TrainRow], pad_id: int, temperature: float) -> Tensor:
+    """Return log-probabilities of the completions of some rows of like length, one after the other."""
     states = hidden_states(model, [row.prompt_ids + row.completion_ids for row in rows], pad_id)  # (B, W, H)
     sizes = [len(row.completion_ids) for row in rows]
     predicting = [
         states[n, row.length - size - 1 : -1][:size] for n, (row, size) in enumerate(zip(rows, sizes, strict=True))
     ]
     ids = torch.tensor([i for row in rows for i in row.completion_ids], device=states.device)
-    logps = in_chunks(model, lambda logits, ids: token_logps(logits / temperature, ids), torch.cat(predicting), ids)
-    return list(torch.split(logps, sizes))
+    return in_chunks(model, lambda logits, ids: token_logps(logits / temperature, ids), torch.cat(predicting), ids)

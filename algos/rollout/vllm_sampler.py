@@ -6,7 +6,7 @@ Not here: requests (`toolorchestra.algos.rollout.vllm_server`), and vLLM in the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from toolorchestra.agents.builtin.renderer import Renderer
 from toolorchestra.algos.rollout.sampling import Sample, draw_key
@@ -19,7 +19,7 @@ class VLLMSampler:
     Args:
         server: The server.
         renderer: Says which ids stop a turn.
-        model: Name of the model or adapter on the server; None: that of the server's own model.
+        model: Name of the model or adapter on the server, or what returns it; None: that of the server's own model.
         temperature: 0 means greedy.
         seed: With the key of a prompt it gives the seed of a request.
     """
@@ -29,7 +29,7 @@ class VLLMSampler:
         server: VLLMServer,
         renderer: Renderer,
         *,
-        model: str | None = None,
+        model: str | Callable[[], str | None] | None = None,
         temperature: float = 1.0,
         seed: int = 0,
     ) -> None:
@@ -49,7 +49,7 @@ class VLLMSampler:
         return await self.server.complete(
             prompt,
             limit,
-            model=self.model or self.server.model,
+            model=(self.model() if callable(self.model) else self.model) or self.server.model,
             temperature=self.temperature,
             seed=draw_key(self.seed, key) >> 1,  # vLLM takes 63 bits
             stops=self.stops,

@@ -203,15 +203,26 @@ class VLLMServer:
         """Serve an adapter no longer."""
         self._wait(self._ask("POST", "/v1/unload_lora_adapter", {"lora_name": name}))
 
-    def reload(self, folder: Path) -> None:
-        """Replace the model's weights by those of a folder that the server sees, and forget all cached prefixes."""
+    def reload(self, folder: Path, *, in_use: bool = False) -> None:
+        """Replace the model's weights by those of a folder that the server sees, and forget all cached prefixes.
+
+        Where the server is `in_use`, requests under way wait meanwhile, and go on with the new weights: what they have
+        read and written is computed again.
+        """
         remedy = (
             f"The server must see the folder {folder}, and have VLLM_SERVER_DEV_MODE=1 in its environment; or train an "
             "adapter (--lora-rank), which it can load without"
         )
         body = {"method": "reload_weights", "kwargs": {"weights_path": str(folder)}}
-        self._wait(self._ask("POST", "/collective_rpc", body, remedy=remedy))
-        emptied = self._wait(self._ask("POST", "/reset_prefix_cache", {}, remedy=remedy))
+        if in_use:
+            self._wait(self._ask("POST", "/pause?mode=keep", {}, remedy=remedy))
+        try:
+            self._wait(self._ask("POST", "/collective_rpc", body, remedy=remedy))
+            path = f"/reset_prefix_cache{'?reset_running_requests=true' * in_use}"
+            emptied = self._wait(self._ask("POST", path, {}, remedy=remedy))
+        finally:
+            if in_use:
+                self._wait(self._ask("POST", "/resume", {}, remedy=remedy))
         if emptied and not msgspec.json.decode(emptied).get("success", True):
             self._wrong("its prefix cache to be emptied, but it is in use by other requests", "Let one run use it")
 

@@ -1,18 +1,17 @@
-"""Study of one agent against several on each axis of MASBench, with simulated sub-agents (MAS-Orchestra §4.4).
+"""Study of one agent against several on each axis of MASBench, with simulated sub-agents (MAS-Orchestra §4.4–4.6, 5).
 
 What the paper trains is scripted here, and one rule serves all axes: an agent for every sub-task (`MirrorPolicy`), so
-that differences between axes come from the problems and from the error model alone: that of
-`toolorchestra.agents.experts.specification`, with the results that an agent must keep at once as its load
-(`KeepingExpert`). Each axis is varied alone: no sub-task has several operands unless breadth is the axis. A
-warning takes the place of training on notes. Not here: training itself, and so separate against combined training.
+that differences between axes come from the problems and from the error model alone, which are those of the
+environments of these axes. A warning takes the place of training on notes. What else is varied is in
+`toolorchestra.algos.studies.masbench_conditions`. Not here: training itself, and so separate against combined training.
 See ``docs/study_masbench.md``.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
-from itertools import product
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -20,77 +19,63 @@ from toolorchestra.agents.chat.base import ChatModel
 from toolorchestra.agents.experts.catalog import Catalog
 from toolorchestra.agents.experts.simulated_chat import SimulatedChat
 from toolorchestra.agents.experts.simulated_expert import SimulatedExpert
-from toolorchestra.algos.studies.masbench_results import MASBenchStudy, ResultCell, markdown, problem_count, write
-from toolorchestra.algos.studies.masbench_systems import HALF, MODELS, PLAYED, SYSTEMS, KeepingExpert
+from toolorchestra.algos.studies.masbench_conditions import SEARCHES, Played, everything
+from toolorchestra.algos.studies.masbench_results import MASBenchStudy, ResultCell, markdown, write
+from toolorchestra.algos.studies.masbench_systems import HALF, MODELS, SYSTEMS, SearchesPolicy
 from toolorchestra.algos.studies.shared import Tick, done_parts, play_tasks
 from toolorchestra.envs.masorchestra.design import Design
 from toolorchestra.envs.masorchestra.env import MASOrchestraEnv
+from toolorchestra.envs.masorchestra.orchestrators import Orchestrator
+from toolorchestra.envs.sources.masbench.generate import InstanceSettings
 from toolorchestra.envs.sources.masbench.graph import Axes
-from toolorchestra.envs.sources.masbench.sets import COUNTS
-from toolorchestra.envs.sources.masbench.source import MASBenchSource
+from toolorchestra.envs.sources.masbench.source import AXIS_SETTINGS, MASBenchSource
+from toolorchestra.envs.task_source import TaskSource, question_source
 from toolorchestra.toolscale.errors import ExpertError
-from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.workers.units import Executor, InProcess
 
-__all__ = ["MODELS", "QUESTIONS", "SAMPLES", "episodes", "markdown", "play", "problems", "run", "write"]
+__all__ = ["MODELS", "QUESTIONS", "QUICK", "SAMPLES", "episodes", "markdown", "play", "problems", "run", "write"]
 
 QUESTIONS = 400
-"""Problems of each value of each axis, by default; a quarter of them with notes."""
+"""Problems of each value of each axis, by default; with notes, and under other conditions, a quarter of them."""
 SAMPLES = 1
 """Episodes of each problem and system, by default."""
-STEP_DIFFICULTY = -2.0
-"""Logits of every step, the same for all axes: our choice, since adding numbers below 23 is easier than the steps of
-competitions, to which the catalogue's skills are fitted (0). The page has the results of other choices."""
+QUICK = (60, 1)
+"""Questions and samples of a quick run."""
 
 
-def problems(
-    axis: str, value: int, count: int, difficulty: float = STEP_DIFFICULTY, *, alone: bool = True
-) -> MASBenchSource:
-    """Return `count` test problems of a value of an axis, whose steps all have this difficulty (logits).
-
-    If `alone`, sub-tasks have one operand each unless breadth is the axis; else that is random, up to four, as in the
-    published sets.
-    """
-    axes = Axes(**(({"breadth": 1} if alone else {}) | {axis: value}))
-    source = MASBenchSource([axes], train=0, test=count)
-    source.tasks("test")[:] = [_with_difficulty(task, difficulty) for task in source.tasks("test")]
-    return source
-
-
-def _with_difficulty(task: Task, difficulty: float) -> Task:
-    parts = [part | {"difficulty": difficulty} for part in task.bindings["parts"]]
-    return msgspec.structs.replace(task, bindings=dict(task.bindings) | {"parts": parts})
+def problems(axis: str, value: int, count: int, settings: InstanceSettings = AXIS_SETTINGS) -> MASBenchSource:
+    """Return `count` test problems of a value of an axis, by default with the settings of the environment."""
+    return MASBenchSource([Axes(**{axis: value})], train=0, test=count, settings=settings)
 
 
 def play(
-    axis: str,
-    value: int,
-    model: str,
-    system: str,
-    source: MASBenchSource,
+    played: Played,
+    source: TaskSource,
     samples: int = SAMPLES,
     *,
+    count: int | None = None,
     behind: ChatModel | None = None,
-    expert: type[SimulatedExpert] = KeepingExpert,
     tick: Tick = lambda: None,
 ) -> ResultCell:
-    """Play all test problems of a source with one of `SYSTEMS`, or `HALF`, so many times each, each with its own seed.
+    """Play the test problems of a source, all or the first `count`, so many times each, each with its own seed.
 
-    All agents are of the model `behind`; by default it is the ``weak`` or ``strong`` one of `MODELS`, simulated with
-    the error model `expert`. The axis and its value are for the record. Systems are scripts: cost and time are those of
-    their agents only.
+    All agents are of the model `behind`; by default it is the ``weak`` or ``strong`` one of `MODELS`, simulated. The
+    axis and its value are for the record. Systems are scripts: cost and time are those of their agents only.
 
     Raises:
         ExpertError: The model cannot be reached; then nothing is counted as wrong.
     """
     if behind is None:
         catalog = Catalog.load()
-        spec = catalog.spec(MODELS[model])
-        if system == HALF:
+        name = MODELS[played.model]
+        spec = played.condition.changed(catalog.spec(name))
+        if played.system == HALF:
             spec = msgspec.structs.replace(spec, deceived=spec.deceived / 2)
-        behind = SimulatedChat(expert(MODELS[model], spec, shared_noise=catalog.shared_noise))
-    policy = SYSTEMS["mirror" if system == HALF else system]()
-    env = MASOrchestraEnv(source, model=behind, agents=("CoTAgent", "ReflexionAgent"), orchestrator=None)
+        behind = SimulatedChat(SimulatedExpert(name, spec, shared_noise=catalog.shared_noise))
+    policy = _policy(played)
+    agents = ("SearchAgent",) if played.axis == SEARCHES else ("CoTAgent", "ReflexionAgent")
+    limit = played.condition.reply_tokens
+    env = MASOrchestraEnv(source, model=behind, agents=agents, reply_tokens=limit, orchestrator=None)
 
     def measure() -> tuple[float, ...]:
         episode = env.episode
@@ -102,9 +87,17 @@ def play(
         sizes = (shape.agents, shape.length, shape.width)
         return (float(episode.outcome == "solved"), *sizes, episode.cost, episode.clock)
 
-    found = play_tasks(env, source.tasks("test"), samples, lambda: policy, measure, tick)
+    found = play_tasks(env, source.tasks("test")[:count], samples, lambda: policy, measure, tick)
     env.close()
-    return ResultCell(axis, value, model, system, *found)
+    where = played.axis, played.value, played.model, played.system
+    right, sizes, length, width, usd, seconds = found
+    return ResultCell(*where, right, sizes, length, width, usd, seconds, played.condition.name)
+
+
+def _policy(played: Played) -> Orchestrator:
+    if played.axis == SEARCHES:
+        return SearchesPolicy(width=played.value)
+    return SYSTEMS["mirror" if played.system == HALF else played.system]()
 
 
 def run(
@@ -113,28 +106,24 @@ def run(
     *,
     tick: Tick = lambda: None,
     models: Mapping[str, ChatModel] | None = None,
-    difficulty: float = STEP_DIFFICULTY,
-    alone: bool = True,
-    expert: type[SimulatedExpert] = KeepingExpert,
-    played: Mapping[str, Sequence[str]] = PLAYED,
+    settings: InstanceSettings = AXIS_SETTINGS,
+    playing: Iterable[Played] | None = None,
     executor: Executor | None = None,
 ) -> MASBenchStudy:
     """Play everything; `tick` is called after each episode (`episodes` is their number).
 
-    Of each value of each axis there are so many `questions`, with notes a quarter of them; `difficulty` and `alone` are
-    those of `problems`, and `played` are the systems by axis. The agents' models are the ``weak`` and ``strong`` of
-    `models`, real ones, or those of `MODELS`, simulated with the error model `expert` (`SimulatedExpert` makes steps
-    harder the more there are). With an `executor` its workers play the cells; real `models` must then be such as can be
-    sent to them (`toolorchestra.agents.chat.shared.SharedChat`).
+    Of each value of each axis there are so many `questions`, with notes and beside the base a quarter of them. The
+    agents' models are the ``weak`` and ``strong`` of `models`, real ones, or those of `MODELS`, simulated. `settings`
+    are those of the problems, and `playing` is what is played. With an `executor` its workers play the cells; real
+    `models` must then be such as can be sent to them (`toolorchestra.agents.chat.shared.SharedChat`).
     """
     parts = []
-    for axis, systems in played.items():
-        for value, (model, system) in product(COUNTS[axis]["test"], [*product(MODELS, systems)]):
-            if models is not None and system == HALF:
-                continue  # how often a real model is deceived cannot be set
-            behind = None if models is None else models[model]
-            count = problem_count(axis, questions)
-            parts.append((axis, value, model, system, count, difficulty, alone, samples, behind, expert))
+    for played in everything(simulated=models is None) if playing is None else playing:
+        if models is not None and played.system == HALF:
+            continue  # how often a real model is deceived cannot be set
+        behind = None if models is None else models[played.model]
+        where = played.axis, played.value, f"{played.model}, {played.system}", played.condition.name
+        parts.append((*where, played, played.problems(questions), settings, samples, behind))
     calls = ((_played, part) for part in parts)
     cells = list(done_parts(executor or InProcess(), calls, lambda cell: len(cell.right) * samples, tick))
     return MASBenchStudy(questions, samples, cells)
@@ -143,28 +132,29 @@ def run(
 def _played(
     axis: str,
     value: int,
-    model: str,
     system: str,
+    condition: str,
+    played: Played,
     count: int,
-    difficulty: float,
-    alone: bool,
+    settings: InstanceSettings,
     samples: int,
     behind: ChatModel | None,
-    expert: type[SimulatedExpert],
     tick: Tick,
 ) -> ResultCell:
-    """Play a cell, in whatever process."""
-    source = _problems(axis, value, count, difficulty, alone)
-    return play(axis, value, model, system, source, samples, behind=behind, expert=expert, tick=tick)
+    """Play a cell, in whatever process; the first four say which it is, in messages."""
+    del system, condition
+    source = _problems(axis, value, count, settings, played.condition.difficulty)
+    return play(played, source, samples, count=count, behind=behind, tick=tick)
 
 
 @functools.lru_cache(maxsize=1)
-def _problems(axis: str, value: int, count: int, difficulty: float, alone: bool) -> MASBenchSource:
+def _problems(axis: str, value: int, count: int, settings: InstanceSettings, difficulty: float) -> TaskSource:
     """Return the problems of a value of an axis, which systems play one after another."""
-    return problems(axis, value, count, difficulty, alone=alone)
+    if axis == SEARCHES:
+        return question_source("MultiHopQA")
+    return problems(axis, value, count, dataclasses.replace(settings, difficulty=settings.difficulty + difficulty))
 
 
 def episodes(questions: int, samples: int) -> int:
     """Return how many episodes `run` plays."""
-    cells = ((axis, len(COUNTS[axis]["test"]) * len(MODELS) * len(systems)) for axis, systems in PLAYED.items())
-    return sum(problem_count(axis, questions) * count for axis, count in cells) * samples
+    return sum(played.problems(questions) for played in everything()) * samples

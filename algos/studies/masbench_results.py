@@ -13,9 +13,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from toolorchestra.algos.stats import Interval, mean_interval, paired_bootstrap, success_share
-from toolorchestra.algos.studies.masbench_systems import MODELS, PLAYED, STRUCTURES, WARNED
-from toolorchestra.algos.studies.shared import expected_table, make_panels, table, write_page
+from toolorchestra.algos.studies.masbench_conditions import BASE, DIFFICULTIES, EFFORTS, SEARCHES
+from toolorchestra.algos.studies.masbench_systems import INSTRUCT, MODELS, PLAYED, REASONING, STRUCTURES, WARNED
+from toolorchestra.algos.studies.shared import expected_table, legend_below, make_panels, table, write_page
 from toolorchestra.envs.sources.masbench.sets import COUNTS
+from toolorchestra.toolscale.svg_themes import SERIES
 
 SIZES = ("agents", "length", "width")
 """Measures of the size of a design."""
@@ -38,6 +40,7 @@ class ResultCell(msgspec.Struct, frozen=True):
     width: list[float]
     usd: list[float]
     seconds: list[float]
+    condition: str = ""
 
     def mean(self, what: str) -> Interval:
         """Return a mean over problems with its 95 % interval (Wilson's for right answers, one sample each)."""
@@ -54,34 +57,49 @@ class MASBenchStudy(msgspec.Struct, frozen=True):
     samples: int
     cells: list[ResultCell]
 
-    def of(self, axis: str, model: str, system: str, values: Sequence[int] | None = None) -> list[ResultCell]:
-        """Return the cells of a system on an axis, by value."""
+    def of(
+        self, axis: str, model: str, system: str, values: Sequence[int] | None = None, condition: str = ""
+    ) -> list[ResultCell]:
+        """Return the cells of a system on an axis under a condition, by value."""
         return [
             cell
             for cell in self.cells
-            if (cell.axis, cell.model, cell.system) == (axis, model, system)
+            if (cell.axis, cell.model, cell.system, cell.condition) == (axis, model, system, condition)
             and (values is None or cell.value in values)
         ]
 
-    def right(self, axis: str, model: str, system: str, values: Sequence[int] | None = None) -> list[float]:
+    def right(
+        self, axis: str, model: str, system: str, values: Sequence[int] | None = None, condition: str = ""
+    ) -> list[float]:
         """Return the shares of right answers, problem by problem."""
-        return [right for cell in self.of(axis, model, system, values) for right in cell.right]
+        return [right for cell in self.of(axis, model, system, values, condition) for right in cell.right]
 
-    def gain(self, axis: str, model: str, system: str = "mirror", over: str = "single") -> Interval:
+    def gain(
+        self, axis: str, model: str, system: str = "mirror", over: str = "single", condition: str = ""
+    ) -> Interval:
         """Return by how much a system is more often right than another, with its 95 % interval, paired by problem."""
-        return paired_bootstrap(self.right(axis, model, system), self.right(axis, model, over))
+        right, other = (self.right(axis, model, one, None, condition) for one in (system, over))
+        return paired_bootstrap(right, other)
 
-    def gains(self, axis: str, model: str) -> NDArray[np.float64]:
+    def gains(self, axis: str, model: str, condition: str = "") -> NDArray[np.float64]:
         """Return the mirror's gain over the single agent, problem by problem."""
-        return np.subtract(self.right(axis, model, "mirror"), self.right(axis, model, "single"))
+        right, other = (self.right(axis, model, system, None, condition) for system in ("mirror", "single"))
+        return np.subtract(right, other)
 
     def beside_depth(self, axis: str) -> Interval:
         """Return by how much the weak model's gain on an axis exceeds that on depth."""
         return _apart(self.gains(axis, "weak"), self.gains("depth", "weak"))
 
-    def diminished(self, axis: str) -> Interval:
+    def diminished(self, axis: str, condition: str = "") -> Interval:
         """Return by how much the weak model's gain exceeds the strong one's, paired by problem."""
-        return paired_bootstrap(self.gains(axis, "weak"), self.gains(axis, "strong"))
+        return paired_bootstrap(self.gains(axis, "weak", condition), self.gains(axis, "strong", condition))
+
+    def between(self, axes: Sequence[str], system: str, condition: str, over: str) -> Interval:
+        """Return by how much a system over the strong model is more often right under a condition than another."""
+        right, other = (
+            [r for axis in axes for r in self.right(axis, "strong", system, None, one)] for one in (condition, over)
+        )
+        return paired_bootstrap(right, other)
 
     def fall(self, model: str, system: str, axes: Sequence[str] = STRUCTURES, *, beyond: bool = False) -> Interval:
         """Return by how much a system's accuracy falls from the least values of some axes to the largest.
@@ -101,7 +119,7 @@ class MASBenchStudy(msgspec.Struct, frozen=True):
         return _apart(before, after)
 
     def observations(self) -> dict[str, Interval]:
-        """Return what the paper's Observations 1 to 3 and Figure 3 say is above 0, with 95 % intervals."""
+        """Return what the paper's Observations 1 to 5 and 8 and Figure 3 say is above 0, with 95 % intervals."""
         found = {f"1: weak, gain on {axis}": self.gain(axis, "weak") for axis in STRUCTURES[1:]}
         found |= {f"1: weak, gain on {axis} over gain on depth": self.beside_depth(axis) for axis in STRUCTURES[1:]}
         found |= {f"2: weak gain over strong gain, {axis}": self.diminished(axis) for axis in STRUCTURES[1:]}
@@ -111,6 +129,29 @@ class MASBenchStudy(msgspec.Struct, frozen=True):
                 found[f"3: {model}, {system}: from training values to larger"] = self.fall(model, system, beyond=True)
         for over in ("single", "mirror", "single, warned"):
             found[f"robustness: strong, {WARNED} over {over}"] = self.gain("robustness", "strong", WARNED, over)
+        return found | self._of_conditions()
+
+    def _of_conditions(self) -> dict[str, Interval]:
+        """Return the observations about conditions other than the base that were played."""
+        played = {cell.condition for cell in self.cells}
+        found = {}
+        for one, axis in product(DIFFICULTIES, STRUCTURES[1:]):
+            if one.name in played:
+                found[f"2: weak gain over strong gain, {axis}, {one.name}"] = self.diminished(axis, one.name)
+        for axis in STRUCTURES:
+            if self.of(axis, "strong", INSTRUCT):
+                found[f"4: {INSTRUCT} over {REASONING}, {axis}"] = self.gain(axis, "strong", INSTRUCT, REASONING)
+        low, _, high, free = (one.name for one in EFFORTS)
+        if low in played:
+            for system in ("single", "mirror", INSTRUCT):
+                found[f"5: {low} over high, {system}"] = self.between(STRUCTURES, system, low, high)
+            found[f"5: {free} over limit, single"] = self.between(STRUCTURES, "single", free, high)
+            for one in EFFORTS:
+                name = f"5: robustness, {one.name}, {WARNED} over single"
+                found[name] = self.gain("robustness", "strong", WARNED, condition=one.name)
+        if cells := self.of(SEARCHES, "strong", SEARCHES):
+            for cell in cells[1:]:
+                found[f"8: {cell.value} searches over one"] = paired_bootstrap(cell.right, cells[0].right)
         return found
 
 
@@ -141,6 +182,7 @@ def markdown(study: MASBenchStudy) -> str:
         systems = [system for system in PLAYED[axis][1:] if study.of(axis, model, system)]
         gains.append((axis, model, *(study.gain(axis, model, system).points() for system in systems)))
     lines += table(("axis", "model", "mirror", "branches"), "llrr", gains)
+    lines += _under_conditions(study)
     lines += expected_table("points", study.observations(), lambda name: 100)
     lines += ["", "Agents of the mirror: how many, the longest path, the most side by side:"]
     sizes = [
@@ -163,6 +205,26 @@ def _accuracies(study: MASBenchStudy, axis: str, systems: Sequence[str]) -> list
     return table((axis, *values), "l" + "r" * len(values), rows)
 
 
+def _under_conditions(study: MASBenchStudy) -> list[str]:
+    """Return the table of accuracies, all values of an axis together, under each condition and the base."""
+    systems = ("single", "mirror", INSTRUCT, WARNED)
+    rows = []
+    for condition, axis, model in product((BASE, *DIFFICULTIES, *EFFORTS), PLAYED, MODELS):
+        found = [study.right(axis, model, system, None, condition.name) for system in systems]
+        if any(found[1:]):
+            shares = ("" if not right else _percent(mean_interval(right)) for right in found)
+            rows.append((condition.name or "as in the environments", axis, model, *shares))
+    lines = ["", "All values of an axis together, under each condition:"]
+    lines += table(("condition", "axis", "model", *systems), "lllrrrr", rows)
+    if cells := study.of(SEARCHES, "strong", SEARCHES):
+        lines += ["", f"Questions of several hops ({len(cells[0].right)}), by searches side by side:"]
+        shown = ("right", "usd", "seconds")
+        row = [("right, %", *(_percent(cell.mean("right")) for cell in cells))]
+        row += [(what, *(f"{cell.mean(what).estimate:.3g}" for cell in cells)) for what in shown[1:]]
+        lines += table((SEARCHES, *(str(cell.value) for cell in cells)), "l" + "r" * len(cells), row)
+    return lines
+
+
 def _percent(share: Interval) -> str:
     return f"{100 * share.estimate:.0f} ± {50 * (share.high - share.low):.0f}"
 
@@ -174,6 +236,7 @@ def write(study: MASBenchStudy, folder: Path) -> None:
         right = dict(zip(("right", "low", "high"), cell.mean("right"), strict=True))
         numbers = right | {what: cell.mean(what).estimate for what in (*SIZES, "usd", "seconds")}
         where = {"axis": cell.axis, "value": cell.value, "model": cell.model, "system": cell.system}
+        where |= {"condition": cell.condition}
         rows.append(where | {"problems": len(cell.right)} | {what: f"{one:.6g}" for what, one in numbers.items()})
     figures = {"accuracy": _draw_accuracy(study), "robustness": _draw_robustness(study), "agents": _draw_agents(study)}
     write_page(folder, rows, markdown(study), figures, "masbench")
@@ -183,7 +246,7 @@ def _draw_accuracy(study: MASBenchStudy) -> Any:
     """Draw Figure 2: accuracy by value, with bands."""
     figure, panels = make_panels(len(STRUCTURES), 3.2, 3.0)
     for panel, axis in zip(panels, STRUCTURES, strict=True):
-        for colour, model in zip(("#4c72b0", "#dd8452"), MODELS, strict=True):
+        for colour, model in zip(SERIES, MODELS, strict=False):
             for line, system in (("--", "single"), ("-", "mirror")):
                 cells = study.of(axis, model, system)
                 values, found = [cell.value for cell in cells], [cell.mean("right") for cell in cells]
@@ -193,7 +256,7 @@ def _draw_accuracy(study: MASBenchStudy) -> Any:
                 )
         panel.set(title=axis, xlabel="value", ylim=(0, 1.02))
     panels[0].set_ylabel("right answers")
-    panels[0].legend(fontsize="small")
+    legend_below(figure, panels[0], 2)
     return figure
 
 
@@ -207,11 +270,11 @@ def _draw_robustness(study: MASBenchStudy) -> Any:
             found = [cell.mean("right") for cell in cells]
             at = np.arange(len(cells)) + (place - len(systems) / 2) * 0.16
             spread = np.array([[one.estimate - one.low, one.high - one.estimate] for one in found]).T.clip(0)
-            panel.bar(at, [one.estimate for one in found], 0.15, yerr=spread, label=system)
+            panel.bar(at, [one.estimate for one in found], 0.15, yerr=spread, label=system, color=SERIES[place])
             panel.set_xticks(range(len(cells)), [f"{cell.value} notes" for cell in cells])
         panel.set(title=model, ylim=(0, 1.02))
     panels[0].set_ylabel("right answers")
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize="small")
+    legend_below(figure, panels[0])
     return figure
 
 
@@ -220,9 +283,10 @@ def _draw_agents(study: MASBenchStudy) -> Any:
     figure, panels = make_panels(len(PLAYED), 3.2, 3.0)
     for panel, axis in zip(panels, PLAYED, strict=True):
         cells = study.of(axis, "weak", "mirror")
-        for what in SIZES:
-            panel.plot([cell.value for cell in cells], [cell.mean(what).estimate for cell in cells], "o-", label=what)
+        for colour, what in zip(SERIES, SIZES, strict=False):
+            means = [cell.mean(what).estimate for cell in cells]
+            panel.plot([cell.value for cell in cells], means, "o-", color=colour, label=what)
         panel.set(title=axis, xlabel="value")
         panel.set_ylim(bottom=0)
-    panels[0].legend(fontsize="small")
+    legend_below(figure, panels[0])
     return figure

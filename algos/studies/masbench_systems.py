@@ -1,14 +1,11 @@
-"""The systems that the study on MASBench compares: scripted orchestrators, and the error model of their sub-agents."""
+"""The systems that the study on MASBench compares: scripted orchestrators."""
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
 from toolorchestra.agents.builtin.design_renderer import WARNING
-from toolorchestra.agents.experts.simulated_expert import SimulatedExpert
-from toolorchestra.agents.problems import Problem
 from toolorchestra.envs.ground_truth.parts import Part, parts_of
 from toolorchestra.envs.masorchestra.design import Agent, Design
 from toolorchestra.envs.masorchestra.orchestrators import ChainPolicy, Orchestrator, SinglePolicy
@@ -18,56 +15,10 @@ MODELS = {"weak": "qwen2.5-7b", "strong": "gpt-oss-120b"}
 STRUCTURES = ("depth", "horizon", "breadth", "parallel")
 """The axes of Figure 2."""
 WARNED = "mirror, warned"
-
-
-class KeepingExpert(SimulatedExpert):
-    """A simulated expert whose load is the number of results it must keep at once, not that of its steps.
-
-    In a chain, each result is forgotten once the next one is there, however long the chain is. Results that meet in one
-    step, or are targets of the problem, are kept until then. So a problem's shape makes its steps harder, not its axis.
-    """
-
-    def weight(self, problem: Problem) -> int:
-        """Return the maximum of results that are kept at once."""
-        return kept(problem)
-
-
-@functools.lru_cache(maxsize=1_024)
-def kept(problem: Problem) -> int:
-    """Return how many results are kept at once at most, if each step is taken just before its result is needed.
-
-    >>> from toolorchestra.agents.problems import Step
-    >>> kept(Problem.chain("long", "math", 12, "7"))
-    1
-    >>> leaves = tuple(Step(str(number)) for number in range(8))
-    >>> kept(Problem("sum", "math", (*leaves, Step("28", needs=tuple(range(8))))))
-    8
-    >>> kept(Problem("all", "math", leaves, targets=tuple(range(8))))
-    8
-    """
-    steps, count = problem.steps, len(problem.steps)
-    targets = [target % count for target in problem.targets]
-    order: list[int] = []
-    waiting = [(target, False) for target in reversed(targets)]
-    taken = set[int]()
-    while waiting:
-        at, ready = waiting.pop()
-        if at in taken:
-            continue
-        if ready or not steps[at].needs:
-            taken.add(at)
-            order.append(at)
-        else:
-            waiting.append((at, True))
-            waiting += [(need, False) for need in reversed(steps[at].needs)]
-    last = {need: place for place, at in enumerate(order) for need in steps[at].needs}
-    last |= dict.fromkeys(targets, count)
-    keeping = set[int]()
-    max_kept = 1
-    for place, at in enumerate(order):
-        keeping = {one for one in keeping if last[one] > place} | {at}
-        max_kept = max(max_kept, len(keeping))
-    return max_kept
+INSTRUCT = "instruct"
+"""The orchestrator that follows instructions, as §4.5 describes it: parse, solve, verify, by three agents."""
+REASONING = "reasoning"
+"""The one that reasons: it solves the problem for itself first, and leaves it to a single agent (Table D.1)."""
 
 
 class MirrorPolicy(Orchestrator):
@@ -114,6 +65,27 @@ class BranchesPolicy(MirrorPolicy):
         return sorted({*targets, *meeting})
 
 
+class SearchesPolicy(Orchestrator):
+    """So many search agents side by side on the whole question, and one that answers from what they found.
+
+    This is the design that MAS-Orchestra learns for questions of several hops (Observation 8).
+    """
+
+    def __init__(self, seed: int = 0, *, width: int = 1) -> None:
+        super().__init__(seed)
+        self._width = width
+
+    def design(self) -> Design:
+        """Return the search agents, and one that collects if there are several."""
+        ids = [f"SEARCH_{number}" for number in range(1, self._width + 1)]
+        agents = [Agent(one, "SearchAgent", "", "Searches.") for one in ids]
+        if len(ids) > 1:
+            found = "\n".join(["These were found:", *(f"${{{one}}}" for one in ids)])
+            agents.append(Agent("ANSWER", "SearchAgent", found, "Weighs what was found, and answers."))
+        edges = tuple((start, agent.id) for agent in agents for start in agent.references)
+        return Design(dom="high", thinking="Several look; one decides.", agents=tuple(agents), edges=edges)
+
+
 class WarnedPolicy(Orchestrator):
     """One agent that is warned of notes."""
 
@@ -147,7 +119,8 @@ SYSTEMS: Mapping[str, Callable[[], Orchestrator]] = {
     "single": SinglePolicy,
     "mirror": MirrorPolicy,
     "branches": BranchesPolicy,
-    "solve and verify": ChainPolicy,
+    INSTRUCT: ChainPolicy,
+    REASONING: SinglePolicy,
     "single, warned": WarnedPolicy,
     WARNED: lambda: MirrorPolicy(warned=True),
 }

@@ -1,7 +1,7 @@
-"""Study of ParaManager's comparisons (§5, App. C) with a scripted orchestrator and simulated experts.
+"""Study of ParaManager's comparisons (§4.5, §5, App. C) with a scripted orchestrator and simulated experts.
 
 Nothing is trained: `ConsensusPolicy` plays the same questions under each condition, so differences come from the
-protocol and the pool of models. Comparisons are paired by question.
+protocol and the pool of models. Comparisons are paired by question. Beside them are votes of 8 of single models.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import gymnasium
 import msgspec
 import numpy as np
 
+from toolorchestra.agents.policies.base import Policy
+from toolorchestra.agents.policies.baselines import MajorityVote
 from toolorchestra.agents.policies.consensus import ConsensusPolicy
 from toolorchestra.algos.stats import Interval, mean_interval, paired_bootstrap
 from toolorchestra.algos.studies.shared import Tick, done_parts, expected_table, play_tasks, table
@@ -26,19 +28,24 @@ ENVIRONMENT = "ParaManager-Math-v0"
 BUDGETS = (4, 8, 12, 16)
 QUESTIONS = 500
 """Maximum of questions, by default."""
-SAMPLES = 2
-"""Episodes of each question under each condition, by default."""
+SAMPLES = 8
+"""Episodes of each question under each condition, by default: accuracies are mean@8 (§4.4)."""
+QUICK = (100, 2)
+"""Questions and samples of a quick run."""
+VOTES = 8
+"""Samples of the majority vote of a single model (§4.4)."""
 MEASURES = {"tokens": "{:,.0f}", "seconds": "{:.1f}", "usd": "{:.4f}", "calls": "{:.1f}"}
 """Columns of a condition in the table after its accuracy, and how it is written."""
 
 
 @dataclass(frozen=True)
 class Condition:
-    """How questions are played: with the arguments `options` of `gymnasium.make`, and `policy` of `ConsensusPolicy`."""
+    """How questions are played: with the arguments `options` of `gymnasium.make`, and `policy` of the `player`."""
 
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
     policy: Mapping[str, Any] = field(default_factory=dict)
+    player: type[Policy] = ConsensusPolicy
 
 
 POOLS = {
@@ -46,19 +53,37 @@ POOLS = {
     "paramanager-unseen": ("gpt-oss-120b", "gemini-2.5-flash", "qwen3-235b-2507"),
 }
 """The paper's pools of models (§4.3, §5.5)."""
+MONO = "qwen3-30b-2507"
+"""The one model of the paper's ablation *Mono* (§4.5)."""
 CONDITIONS = (
     *(
         condition
         for pool, models in POOLS.items()
         for condition in (
             Condition(f"parallel, {pool}", {"pool": pool}),
-            Condition(f"serial, {pool}", {"pool": pool, "serial": True}, {"width": 1}),
-            *(Condition(f"mono {one}", {"pool": pool, "mono": one, "summariser": one}) for one in models),
+            Condition(f"serial, {pool}", {"pool": pool, "serial": True}, {"width": 1, "wave": 4}),
+            Condition(f"serial that stops early, {pool}", {"pool": pool, "serial": True}, {"width": 1}),
+            Condition(f"one tool, {pool}", {"pool": pool}, {"solvers": ("standard_reasoner",), "reviews": False}),
+            *(Condition(f"mono {one}", {"pool": pool, "mono": one}) for one in models),
+            *(
+                Condition(
+                    f"vote of {VOTES} {one}",
+                    {"pool": pool, "mono": one, "final": "orchestrator"},
+                    {"expert": one, "n": VOTES},
+                    MajorityVote,
+                )
+                for one in models
+            ),
         )
     ),
     *(Condition(f"C_tar {units}", {"cost_target": units}, {"budget": units, "lead": 99}) for units in BUDGETS),
 )
-"""ParaManager and its ablations Serial and Mono in both pools, and the budgets of Table 6, all of which are spent."""
+"""ParaManager and its ablations in both pools, and the budgets of Table 6, all of which are spent.
+
+*Serial* makes the calls of the parallel script one after the other, and counts votes after as many; *that stops early*
+counts them after each call. *Mono* has one model in the pool and the same summariser. *One tool* is the path to which a
+policy collapses without the reward for diversity (App. B).
+"""
 
 
 class ConditionResult(msgspec.Struct, frozen=True):
@@ -110,7 +135,7 @@ def play(
         return env.episode.outcome == "solved", tokens, env.episode.clock, env.episode.cost, len(calls)
 
     tasks = env.source.tasks(split)[first:questions]
-    found = play_tasks(env, tasks, samples, lambda: ConsensusPolicy(**condition.policy), measure, tick)
+    found = play_tasks(env, tasks, samples, lambda: condition.player(**condition.policy), measure, tick)
     env.close()
     return ConditionResult(condition.name, *found)
 
@@ -144,13 +169,20 @@ def alone(
 PAPER = {
     "parallel, paramanager": (82.34, 55_063, 528.84),
     "serial, paramanager": (76.51, 46_801, 660.32),
+    f"mono {MONO}": (73.88, None, None),
+    "vote of 8 gpt-oss-20b": (78.04, None, None),
+    "vote of 8 qwen3-30b-2507": (71.30, None, None),
+    "vote of 8 qwen3-coder-30b": (33.70, None, None),
+    "vote of 8 gpt-oss-120b": (84.21, None, None),
+    "vote of 8 gemini-2.5-flash": (84.93, None, None),
+    "vote of 8 qwen3-235b-2507": (76.92, None, None),
     "parallel, paramanager-unseen": (86.52, None, None),
     "C_tar 4": (79.20, 47_200, None),
     "C_tar 8": (82.34, 55_063, None),
     "C_tar 12": (83.05, 58_900, None),
     "C_tar 16": (83.18, 62_300, None),
 }
-"""Accuracy in %, tokens and seconds of Tables 2, 3 and 6 (mathematics)."""
+"""Accuracy in %, tokens and seconds of Tables 1, 2, 3 and 6: means over the four sets of mathematics."""
 
 
 class ParaManagerStudy(msgspec.Struct, frozen=True):
@@ -172,13 +204,20 @@ class ParaManagerStudy(msgspec.Struct, frozen=True):
         differences: dict[str, Interval] = {}
         for pool, models in POOLS.items():
             parallel, serial = found[f"parallel, {pool}"], found[f"serial, {pool}"]
+            stopping = found[f"serial that stops early, {pool}"]
             monos = np.mean([found[f"mono {model}"].right for model in models], axis=0)
+            votes = np.mean([found[f"vote of {VOTES} {model}"].right for model in models], axis=0)
             differences |= {
-                f"parallel over serial ({pool}), accuracy": parallel.over(serial),
-                f"serial over parallel ({pool}), seconds": serial.over(parallel, "seconds"),
+                f"parallel over serial at equal calls ({pool}), accuracy": parallel.over(serial),
+                f"serial at equal calls over parallel ({pool}), seconds": serial.over(parallel, "seconds"),
+                f"parallel over serial that stops early ({pool}), accuracy": parallel.over(stopping),
+                f"serial that stops early over parallel ({pool}), seconds": stopping.over(parallel, "seconds"),
                 f"pool over its models one by one ({pool}), accuracy": paired_bootstrap(parallel.right, monos),
+                f"pool over votes of 8 of its models ({pool}), accuracy": paired_bootstrap(parallel.right, votes),
+                f"several tools over one ({pool}), accuracy": parallel.over(found[f"one tool, {pool}"]),
             }
         differences |= {
+            f"pool over mono {MONO}, accuracy": found["parallel, paramanager"].over(found[f"mono {MONO}"]),
             f"C_tar {BUDGETS[1]} over {BUDGETS[0]}, accuracy": mean_interval(gains[0]),
             f"C_tar {BUDGETS[-1]} over {BUDGETS[0]}, accuracy": mean_interval(gains.sum(axis=0)),
             "first gain over mean of later gains, accuracy": mean_interval(gains[0] - np.mean(gains[1:], axis=0)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,9 +13,10 @@ import numpy as np
 
 from toolorchestra.agents.policies.base import Policy, play_episode
 from toolorchestra.algos.stats import Interval
+from toolorchestra.toolscale.svg_themes import svg_of
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.workers.units import Executor, InProcess, Unit
-from toolorchestra.toolscale.writing import whole_file, write_whole
+from toolorchestra.toolscale.writing import write_whole
 
 Part = TypeVar("Part")
 Tick = Callable[[], object]
@@ -89,28 +91,36 @@ def expected_table(unit: str, differences: Mapping[str, Interval], factor: Calla
     return table(("expected above 0", unit, "95 % interval"), "lrl", rows)
 
 
-def make_panels(count: int, width: float, height: float) -> tuple[Any, list[Any]]:
-    """Return a figure with panels side by side, each of this size in inches."""
+def make_panels(count: int, width: float, height: float, columns: int = 3) -> tuple[Any, list[Any]]:
+    """Return a figure with panels of this size in inches, in rows as wide as a page."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width * count, height), layout="constrained")
-    return figure, list(figure.subplots(1, count, squeeze=False)[0])
+    columns = min(columns, count)
+    rows = math.ceil(count / columns)
+    figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
+    panels = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for panel in panels[count:]:
+        panel.set_axis_off()
+    return figure, panels[:count]
+
+
+def legend_below(figure: Any, panel: Any, columns: int = 3) -> None:
+    """Put the legend of a panel below all panels, where it covers no data."""
+    figure.legend(
+        *panel.get_legend_handles_labels(), loc="outside lower center", ncols=columns, fontsize="small", frameon=False
+    )
 
 
 def write_page(
     folder: Path, rows: Sequence[Mapping[str, object]], text: str, figures: Mapping[str, Any], salt: str
 ) -> None:
     """Write ``study.csv``, ``study.md`` and its figures to a folder, the same bytes for the same study."""
-    import matplotlib
-
     lines = io.StringIO(newline="")
     writer = csv.DictWriter(lines, list(rows[0]))
     writer.writeheader()
     writer.writerows(rows)
     write_whole(folder / "study.csv", lines.getvalue())
     links = "\n".join(f"![{name}]({name}.svg)" for name in figures)
-    with matplotlib.rc_context({"svg.hashsalt": salt, "svg.fonttype": "none"}):
-        for name, figure in figures.items():
-            with whole_file(folder / f"{name}.svg") as stream:
-                figure.savefig(stream, format="svg", metadata={"Date": None}, bbox_inches="tight")
+    for name, figure in figures.items():
+        write_whole(folder / f"{name}.svg", svg_of(figure, salt))
     write_whole(folder / "study.md", f"{text}\n{links}\n")

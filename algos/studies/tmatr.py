@@ -1,8 +1,10 @@
-"""Study of update schedules: TMATR-HRL §4.3–4.5 with built-in models as planner and inferencer.
+"""Study of update schedules: TMATR-HRL §3.3 and §4.3–4.5 with built-in models as planner and inferencer.
 
 From one warm start for each seed, a team is trained under several schedules, with as many updates of single agents in
-each. Every training is a process of its own (`toolorchestra.algos.tmatr`) in a folder of its own; one that is there
-already is read, not trained again. See ``docs/tmatr_learning.md``.
+each. By default the problems are those of `MathParity`, half of which can be solved in words, and the team begins with
+an inferencer that writes right inputs in three of ten calls (`WEAK_START`): then tools are worth less than words, and
+who learns first matters. Every training is a process of its own (`toolorchestra.algos.tmatr`) in a folder of its own;
+one that is there already is read, not trained again. See ``docs/tmatr_learning.md``.
 """
 
 from __future__ import annotations
@@ -22,10 +24,11 @@ import numpy as np
 from toolorchestra.algos.evaluation import Scores
 from toolorchestra.algos.options_several_agents import BOTH
 from toolorchestra.algos.parent import PARENT
-from toolorchestra.algos.stats import Interval, paired_bootstrap
-from toolorchestra.algos.studies.shared import Tick, make_panels, table, write_page
+from toolorchestra.algos.stats import Interval, mean_interval, paired_bootstrap
+from toolorchestra.algos.studies.shared import Tick, legend_below, make_panels, table, write_page
 from toolorchestra.toolscale.claim import Claim
 from toolorchestra.toolscale.errors import OutputError, ResumableError
+from toolorchestra.toolscale.svg_themes import SERIES
 from toolorchestra.toolscale.workers.units import Executor, InProcess, Unit
 from toolorchestra.toolscale.writing import make_folder, writing
 
@@ -33,19 +36,36 @@ QUESTIONS = 16
 """Questions of a batch of rollouts, by default."""
 SAMPLES = 4
 """Sampled episodes of each held-out task after each stage, by default."""
-ALTERNATING = "alternating"
+QUICK = (8, 2)
+"""The same of a quick run."""
+SEEDS, QUICK_SEEDS = (0, 1, 2, 3, 4), (0,)
+"""Seeds of the study, and of a quick run."""
+WEAK_START: tuple[str, ...] = (
+    *("--env", "TMATR-Custom-v0", "--source", "MathParity", "--env-options", "max_turns", "2"),
+    *("--sft-steps", "80", "--sft-error", "0", "--sft-errors", "DECIDE", "0.5", "EXECUTE", "0.7"),
+    *("--eval-tasks", "40", "--stage-steps", "6"),
+)
+"""Options of the learner: problems, and a team that calls a tool in half of the episodes and seldom with success.
+
+There are turns for one call and an answer, so a failed call cannot be made good by a guess.
+"""
+INFERENCER_FIRST, PLANNER_FIRST, ALTERNATING = "inferencer first", "planner first", "alternating"
 SCHEDULES: Mapping[str, tuple[str, ...]] = {
+    INFERENCER_FIRST: ("inferencer", "planner", "inferencer", "planner"),
+    PLANNER_FIRST: ("planner", "inferencer", "planner", "inferencer"),
     ALTERNATING: ("inferencer", "planner", "inferencer", "planner"),
     "planner only": ("planner",) * 4,
     "inferencer only": ("inferencer",) * 4,
     "joint": (BOTH,) * 2,
     "joint, twice the updates": (BOTH,) * 4,
 }
-"""Who learns, stage by stage. A joint stage makes two updates where another makes one: the fourth schedule has as many
-updates as the first three, from half of their rollouts; the last one has as many rollouts, and twice the updates."""
-COMPARED = tuple(SCHEDULES)[:4]
-"""The schedules with equal updates."""
-MEASURES = {"success": "{:.1%}", "reward": "{:.3f}", "calls": "{:.2f}", "more_calls": "{:+.2f}"}
+"""Who learns, stage by stage. A joint stage makes two updates where another makes one: ``joint`` has as many updates as
+those before it, from half of their rollouts; the last one has as many rollouts, and twice the updates."""
+COMPARED = (INFERENCER_FIRST, PLANNER_FIRST, "joint")
+"""The schedules of the study."""
+KINDS = (ALTERNATING, "planner only", "inferencer only", "joint", "joint, twice the updates")
+"""Those that ``benchmarks/tmatr.py`` compares on `Math` with a skilled team."""
+MEASURES = {"success": "{:.1%}", "greedy": "{:.1%}", "reward": "{:.3f}", "calling": "{:.0%}", "calls": "{:.2f}"}
 """Columns of a stage in the table, and how it is written."""
 
 
@@ -149,8 +169,12 @@ class TMATRStudy(msgspec.Struct, frozen=True):
         return paired_bootstrap(self.by_task(schedule, stage), self.by_task(schedule, 0))
 
     def over(self, other: str) -> Interval:
-        """Return by how much the alternating schedule ends above another, with its 95 % interval over tasks."""
-        return paired_bootstrap(self.by_task(ALTERNATING, -1), self.by_task(other, -1))
+        """Return by how much the first schedule ends above another, with its 95 % interval over tasks."""
+        return paired_bootstrap(self.by_task(self.schedules[0], -1), self.by_task(other, -1))
+
+    def over_seeds(self, what: str, schedule: str, stage: int = -1) -> Interval:
+        """Return the mean of a measure after a stage, with its 95 % interval over seeds."""
+        return mean_interval([run.stages[stage][what] for run in self.of(schedule)])
 
 
 def run(
@@ -161,13 +185,14 @@ def run(
     seeds: Sequence[int] = (0,),
     schedules: Sequence[str] = COMPARED,
     runs: Path | None = None,
-    more: Sequence[str] = (),
+    more: Sequence[str] = WEAK_START,
     executor: Executor | None = None,
 ) -> TMATRStudy:
     """Train under each schedule from each seed, as far as that has not been done, and return what was found.
 
-    The runs stay in the folder `runs`; without one they are deleted. The other options are those of `train`; `tick` is
-    called after each training. The workers of an `executor` train side by side, each a team; they need the same folder.
+    The runs stay in the folder `runs`; without one they are deleted. The other options are those of `train` (`more` is
+    by default the setting of the study); `tick` is called after each training. The workers of an `executor` train side
+    by side, each a team; they need the same folder.
 
     Raises:
         InUseError: Another study trains in that folder.
@@ -214,17 +239,26 @@ def markdown(study: TMATRStudy) -> str:
             success, *others = (form.format(study.mean(name, stage, what)) for what, form in MEASURES.items())
             who = (name, str(stage), row["learner"] or "start", f"{updates:.0f}")
             stages.append((*who, success, study.gain(name, stage).points(), *others))
-    columns = ("updates", "pass@1", "over the start, points", "reward", "tool calls", "change")
-    lines += table(("schedule", "stage", "who learns", *columns), "l" * 9, stages)
+    columns = ("updates", "pass@1", "over the start, points", "greedy", "reward", "with tools", "tool calls")
+    lines += table(("schedule", "stage", "who learns", *columns), "l" * 10, stages)
     rows = []
     for name in study.schedules:
         gains = ", ".join(f"{100 * run.stages[-1]['gain']:+.1f}" for run in study.of(name))
         rows.append((f"{name}, over the start", study.gain(name).points(), gains))
-    if ALTERNATING in study.schedules:
-        others = [name for name in study.schedules if name != ALTERNATING]
-        rows += [(f"{ALTERNATING}, over {name}", study.over(name).points(), "") for name in others]
+    first, *others = study.schedules
+    rows += [(f"{first}, over {name}", study.over(name).points(), "") for name in others]
     lines += table(("after the last stage", "points", "of the seeds"), "lll", rows)
+    if len(seeds) > 1:
+        shown = ("success", "calling")
+        shares = [[name, *(_share(study.over_seeds(what, name)) for what in shown)] for name in study.schedules]
+        lines += table(("after the last stage, 95 % intervals over seeds", "pass@1", "with tools"), "lll", shares)
     return "\n".join(lines) + "\n"
+
+
+def _share(found: Interval) -> str:
+    """Return a share with its interval, cut to what a share can be."""
+    low, high = max(0.0, found.low), min(1.0, found.high)
+    return f"{found.estimate:.1%} [{100 * low:.1f}, {100 * high:.1f}]"
 
 
 def write(study: TMATRStudy, folder: Path) -> None:
@@ -234,55 +268,63 @@ def write(study: TMATRStudy, folder: Path) -> None:
         for run in study.runs
         for stage, updates in zip(run.stages, run.updates, strict=True)
     ]
-    figures = {"success": _draw_success(study), "tools": _draw_tools(study), "reward": _draw_reward(study)}
-    write_page(folder, rows, markdown(study), figures, "tmatr")
+    write_page(folder, rows, markdown(study), figures(study), SALT)
 
 
-_COLOURS = dict(zip(SCHEDULES, ("#4c72b0", "#dd8452", "#55a868", "#8172b3", "#937860"), strict=True))
+SALT = "tmatr"
+"""Of the names in the figures' files."""
+
+
+def figures(study: TMATRStudy) -> dict[str, Any]:
+    """Return the figures that correspond to the paper's Figures 2 to 4, by name."""
+    return {"success": _draw_success(study), "tools": _draw_tools(study), "reward": _draw_reward(study)}
+
+
+_COLOURS = dict(zip((*KINDS, INFERENCER_FIRST, PLANNER_FIRST), SERIES, strict=False))
 
 
 def _draw_success(study: TMATRStudy) -> Any:
     """Draw Figure 2: pass@1 after each stage, against the updates made."""
-    figure, (panel,) = make_panels(1, 4.2, 3.2)
+    figure, (panel,) = make_panels(1, 6.6, 3.8)
     for name in study.schedules:
         runs = study.of(name)
+        first = f" ({runs[0].stages[1]['learner']} first)" if name == ALTERNATING else ""
         updates = np.mean([run.updates for run in runs], axis=0)
         for one in runs:
             panel.plot(one.updates, [row["success"] for row in one.stages], color=_COLOURS[name], alpha=0.25, lw=1)
         values = [study.mean(name, stage, "success") for stage in range(len(updates))]
-        panel.plot(updates, values, "o-", color=_COLOURS[name], label=name)
-        if name == ALTERNATING:
-            for n, (x, y) in enumerate(zip(updates, values, strict=True)):
-                above = 6 if n % 2 else -12  # neighbours must not write over each other
-                style = {"textcoords": "offset points", "ha": "center", "fontsize": 7}
-                panel.annotate(runs[0].stages[n]["learner"], (x, y), (0, above), **style)
+        panel.plot(updates, values, "o-", color=_COLOURS[name], label=f"{name}{first}")
     panel.set(xlabel="updates of single agents", ylabel="pass@1 on held-out tasks", ylim=(-0.02, 1.02))
-    panel.legend(fontsize="small")
+    legend_below(figure, panel)
     return figure
 
 
 def _draw_tools(study: TMATRStudy) -> Any:
-    """Draw Figure 3: tool calls after each stage, and their change beside the gain."""
-    figure, (calls, change) = make_panels(2, 4.2, 3.2)
+    """Draw Figure 3: share of episodes with a tool call after each stage, and the change of calls beside the gain."""
+    figure, (calls, change) = make_panels(2, 3.9, 3.5)
+    counted = all("calling" in row for run in study.runs for row in run.stages)  # not in older records
+    what = "calling" if counted else "calls"
     for name in study.schedules:
         runs = study.of(name)
         stages = range(len(runs[0].stages))
-        calls.plot(stages, [study.mean(name, n, "calls") for n in stages], "o-", color=_COLOURS[name], label=name)
+        for one in runs:
+            calls.plot(stages, [row[what] for row in one.stages], color=_COLOURS[name], alpha=0.25, lw=1)
+        calls.plot(stages, [study.mean(name, n, what) for n in stages], "o-", color=_COLOURS[name], label=name)
         more, gain = ([run.stages[-1][what] for run in runs] for what in ("more_calls", "gain"))
         change.scatter(more, [100 * points for points in gain], color=_COLOURS[name], label=name)
-    calls.set(xlabel="stage", ylabel="tool calls of an episode")
-    calls.set_ylim(0, 1.15 * calls.get_ylim()[1])
+    labels = {"calling": "episodes with a tool call", "calls": "tool calls of an episode"}
+    calls.set(xlabel="stage", ylabel=labels[what], ylim=(-0.02, 1.02 * max(1.0, calls.get_ylim()[1])))
     calls.set_xticks(range(max(len(run.stages) for run in study.runs)))
     change.set(xlabel="change of tool calls", ylabel="gain of pass@1, points")
     change.axhline(0, color="#999999", lw=0.8)
     change.axvline(0, color="#999999", lw=0.8)
-    calls.legend(fontsize="small")
+    legend_below(figure, calls)
     return figure
 
 
 def _draw_reward(study: TMATRStudy) -> Any:
     """Draw Figure 4: the reward of each batch of rollouts, under each schedule."""
-    figure, panels = make_panels(len(study.schedules), 4.2, 3.2)
+    figure, panels = make_panels(len(study.schedules), 2.9, 2.7)
     for panel, name in zip(panels, study.schedules, strict=True):
         runs = study.of(name)
         for one in runs:
@@ -292,7 +334,10 @@ def _draw_reward(study: TMATRStudy) -> Any:
         )
         for before, row in zip(runs[0].stages, runs[0].stages[1:], strict=False):
             panel.axvline(before["step"] + 0.5, color="#cccccc", lw=0.8)
-            panel.text(before["step"] + 0.7, 1.08, row["learner"], fontsize=7, va="top")
-        panel.set(title=name, xlabel="batch of rollouts", ylim=(0, 1.1))
-    panels[0].set_ylabel("reward of training rollouts")
+            learner = row["learner"].replace(" and ", " and\n")
+            panel.text((before["step"] + row["step"] + 1) / 2, 1.22, learner, fontsize=6, va="top", ha="center")
+        panel.set(
+            xlabel="batch of rollouts", ylabel="reward of rollouts", ylim=(0, 1.25), yticks=[0, 0.25, 0.5, 0.75, 1]
+        )
+        panel.set_title(name, fontsize="medium")
     return figure

@@ -62,8 +62,8 @@ class DesignAgent(Protocol):
     def references(self) -> Sequence[str]:
         """Ids of the agents that its input refers to."""
 
-    def filled(self, answers: Mapping[str, str]) -> str:
-        """Return the input with answers, by the ids of their agents, in place of the references to them."""
+    def filled(self, replies: Mapping[str, str]) -> str:
+        """Return the input with replies, by the ids of their agents, in place of the references to them."""
 
 
 class AgentProblem(msgspec.Struct, frozen=True):

@@ -102,7 +102,8 @@ def problem_of(task: Task, text: str | None = None) -> Problem:
     if number is not None:
         return Problem(f"{task.id}#{number}", subject_of(task), (parts[number].step(()),))
     targets = tuple(task.bindings.get("targets", (-1,)))  # several for a question that asks for several answers
-    return Problem(task.id, subject_of(task), tuple(part.step(part.needs) for part in parts), targets)
+    steps = tuple(part.step(part.needs) for part in parts)
+    return Problem(task.id, subject_of(task), steps, targets, load=task.bindings.get("load", "steps"))
 
 
 def find_part(task: Task, text: str) -> int | None:

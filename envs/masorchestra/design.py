@@ -30,7 +30,7 @@ class Agent(msgspec.Struct, frozen=True, omit_defaults=True):
     Attributes:
         id: Unique within the design; with a low degree the id of its output.
         kind: One of `AGENTS`.
-        input: What it is to do, with ``${ID}`` where another agent's answer goes; empty: the question itself.
+        input: What it is to do, with ``${ID}`` where another agent's reply goes; empty: the question itself.
         description: What it is for.
         roles: Who debates, for a DebateAgent.
     """
@@ -46,9 +46,9 @@ class Agent(msgspec.Struct, frozen=True, omit_defaults=True):
         """Ids that its input refers to, each once, in their order."""
         return references_in(self.input)
 
-    def filled(self, answers: Mapping[str, str]) -> str:
-        """Return the input with answers, by the ids of their agents, in place of the references to them."""
-        return REFERENCE.sub(lambda found: answers.get(found[1], found[0]), self.input)
+    def filled(self, replies: Mapping[str, str]) -> str:
+        """Return the input with replies, by the ids of their agents, in place of the references to them."""
+        return REFERENCE.sub(lambda found: replies.get(found[1], found[0]), self.input)
 
 
 class Shape(msgspec.Struct, frozen=True):
@@ -68,6 +68,8 @@ class Design(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         agents: The agents, in the order written.
         edges: Who reads whose output, in the order written.
         answer: The direct answer when there are no agents; with a low degree and an agent, the agent's id.
+        lenient: Whether it keeps only to the rules of the paper's authors, as what their parser reads: thinking may be
+            empty, and an edge may order two agents without a reference.
 
     Raises:
         DesignError: It breaks a rule.
@@ -83,9 +85,11 @@ class Design(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     agents: tuple[Agent, ...] = ()
     edges: tuple[Edge, ...] = ()
     answer: str | None = None
+    lenient: bool = False
 
     def __post_init__(self) -> None:
-        if fault := first_fault(self.dom, self.thinking, self.agents, self.edges, self.answer):
+        parts = self.dom, self.thinking, self.agents, self.edges, self.answer
+        if fault := first_fault(*parts, lenient=self.lenient):
             raise DesignError(fault)
 
     def agent(self, agent_id: str) -> Agent:

@@ -23,8 +23,8 @@ from toolorchestra.toolscale.errors import OptionError, is_outage
 from toolorchestra.toolscale.float_sums import float_sum
 from toolorchestra.toolscale.tool import Status, ToolResult
 
-MAX_ANSWER_CHARACTERS = 16_384
-"""Characters of an agent's answer that others read."""
+MAX_REPLY_CHARACTERS = 65_536
+"""Characters of an agent's reply that are kept, its last ones."""
 
 
 class AgentJob(msgspec.Struct, frozen=True):
@@ -32,9 +32,9 @@ class AgentJob(msgspec.Struct, frozen=True):
 
     Attributes:
         agent: The agent.
-        input: Its input, with the answers of others put in; empty: the question itself.
+        input: Its input, with the replies of others put in; empty: the question itself.
         text: The whole text: the question, and then its input.
-        given: The answers that it reads, by the ids of the agents that gave them.
+        given: The answers in the replies that it reads, by the ids of the agents that gave them.
         attempt: 0 at first, then counting retries.
         stop: Set when the answer is no longer needed: no further model should be asked.
     """
@@ -48,7 +48,9 @@ class AgentJob(msgspec.Struct, frozen=True):
 
 
 Ask = Callable[[AgentJob], ToolResult]
-"""Asks an agent: the value of the result is its answer, a text. An error that it raises is the agent's failure."""
+"""Asks an agent: the value of the result is its reply, a text. An error that it raises is the agent's failure."""
+Read = Callable[[str], str]
+"""Returns the answer in an agent's reply."""
 Clock = Literal["virtual", "wall"]
 
 
@@ -85,7 +87,7 @@ class DesignRun(msgspec.Struct, frozen=True):
 
     Attributes:
         calls: One record for each agent, in the order of the design: ``id`` is the agent's, ``name`` its kind,
-            ``arguments`` the input that it read (None for one that was not run), ``value`` its answer.
+            ``arguments`` the input that it read (None for one that was not run), ``value`` its reply.
         answer: What the design answers; None when the agent that answers failed or was not run.
         seconds: From the start to the end of the last agent.
         broken: The outage that an agent met, if one did, instead of failing by itself: its model could not be reached,
@@ -122,6 +124,7 @@ def run_design(
     clock: Clock = "virtual",
     watch: Callable[[CallRecord], object] | None = None,
     spent: float = 0.0,
+    read: Read = str,
 ) -> DesignRun:
     """Run a design and return what became of it.
 
@@ -134,11 +137,12 @@ def run_design(
             behind at its timeout.
         watch: Called with the record of each agent when it has ended.
         spent: US dollars spent before the run, which count towards the limit of its cost.
+        read: Finds the answer in a reply; by default the reply is the answer. Other agents read the whole reply.
     """
     if not design.agents:
         return DesignRun((), design.answer)
     clocks = VirtualClock() if clock == "virtual" else WallClock()
-    return _Running(design, question, ask, limits, clocks, watch, spent).run()
+    return _Running(design, question, ask, limits, clocks, watch, spent, read).run()
 
 
 @dataclass
@@ -152,6 +156,7 @@ class _Running:
     clock: VirtualClock | WallClock
     watch: Callable[[CallRecord], object] | None
     spent: float
+    read: Read
 
     def __post_init__(self) -> None:
         self._agents = {agent.id: agent for agent in self.design.agents}
@@ -173,7 +178,8 @@ class _Running:
             self.clock.cancel()
             raise
         calls = tuple(self._records[agent_id] for agent_id in self._agents)
-        answer = self._records[str(self.design.sink)].value
+        last = self._records[str(self.design.sink)]
+        answer = self.read(last.value) if last.status is Status.OK else None
         return DesignRun(calls, answer, max(call.end for call in calls), self._broken)
 
     def _start(self, agent_id: str) -> None:
@@ -181,8 +187,9 @@ class _Running:
             self._leave(agent_id, f"not run: the budget of ${self.limits.cost:g} is spent")
             return
         agent = self._agents[agent_id]
-        given = {parent: str(self._records[parent].value) for parent in self.design.parents(agent_id)}
-        filled = agent.filled(given)
+        replies = {one: self._records[one].value for one in self.design.parents(agent_id) if one in agent.references}
+        filled = agent.filled(replies)
+        given = {one: self.read(reply) for one, reply in replies.items()}
         text = f"{self.question}\n\nYour part of this:\n{filled}" if filled else self.question
         job = AgentJob(agent, filled, text, given)
         self._working[agent_id] = (filled, self.clock.now)
@@ -240,12 +247,12 @@ def _answered(ask: Ask, job: AgentJob, limits: RunLimits) -> tuple[ToolResult, s
 
 
 def _with_answer(result: ToolResult) -> ToolResult:
-    """Return a result whose answer is a text of bounded length; one that is empty is none."""
+    """Return a result whose reply is a text of bounded length; one that is empty is none."""
     if result.status is not Status.OK:
         return result
-    answer = str(result.value or "").strip()[:MAX_ANSWER_CHARACTERS]
-    if answer:
-        return msgspec.structs.replace(result, value=answer)
+    reply = str(result.value or "").strip()[-MAX_REPLY_CHARACTERS:]  # the answer is at the end
+    if reply:
+        return msgspec.structs.replace(result, value=reply)
     return msgspec.structs.replace(result, status=Status.EXEC_ERR, value=None, error="gave no answer")
 
 

@@ -10,17 +10,17 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Unpack, get_args
 
-from toolorchestra.agents.chat.base import ChatModel
+from toolorchestra.agents.chat.base import ChatModel, LimitedModel
 from toolorchestra.agents.experts.catalog import Catalog
 from toolorchestra.agents.experts.simulated_chat import SimulatedChat
 from toolorchestra.envs.base import OrchestrationEnv, OrchestrationOptions
 from toolorchestra.envs.ground_truth.known_answers import check_ground_truth
 from toolorchestra.envs.masorchestra.design import Design
 from toolorchestra.envs.masorchestra.design_runner import RunLimits
-from toolorchestra.envs.masorchestra.play import Credit, DesignPlay
+from toolorchestra.envs.masorchestra.play import PARSERS, Credit, DesignPlay, Parser
 from toolorchestra.envs.masorchestra.prompts import orchestrator_prompt
 from toolorchestra.envs.masorchestra.rules import AGENTS, DesignFault, DoM
-from toolorchestra.envs.masorchestra.subagents import SubAgent, sub_agents
+from toolorchestra.envs.masorchestra.subagents import Exchange, SubAgent, sub_agents
 from toolorchestra.envs.play import EpisodeLimits
 from toolorchestra.envs.task_env import EpisodeSetup
 from toolorchestra.envs.task_source import TaskSource
@@ -62,6 +62,11 @@ class MASOrchestraEnv(OrchestrationEnv):
         max_cost: US dollars, those of the design itself included, after which no further agent is started.
         credit: The reward where several answers are asked for (MASBench's horizon): ``all``: 1 if all of them are
             right; ``share``: the share that is, intermediate answers included.
+        exchange: What agents read of each other: ``replies``, reasoning and answer, of which only the last must be
+            boxed; ``answers`` alone, which is cheaper, with debates that end when all agree.
+        reply_tokens: Maximum tokens of one reply of an agent's model (512 in MAS-Orchestra §4.6); a longer one is cut.
+        parser: ``strict``: a design that is not in the design language is refused. ``paper``: it is read as the paper's
+            authors read it (App. I).
         known_answers: Whether simulated agents may play questions of which only the answer is known, as of public data
             sets, without a `KnownAnswersWarning`.
         options: See `TaskOptions` and `OrchestrationOptions`; tools of a `preference` are the kinds of agent.
@@ -90,6 +95,9 @@ class MASOrchestraEnv(OrchestrationEnv):
         agent_cost: float | None = None,
         max_cost: float | None = None,
         credit: Credit = "all",
+        exchange: Exchange = "replies",
+        reply_tokens: int | None = None,
+        parser: Parser = "strict",
         known_answers: bool = False,
         **options: Unpack[OrchestrationOptions],
     ) -> None:
@@ -98,13 +106,26 @@ class MASOrchestraEnv(OrchestrationEnv):
             raise UnknownNameError("degree of MAS", str(dom), get_args(DoM))
         if credit not in get_args(Credit):
             raise UnknownNameError("credit", str(credit), get_args(Credit))
+        if exchange not in get_args(Exchange):
+            raise UnknownNameError("exchange", str(exchange), get_args(Exchange))
+        if parser not in PARSERS:
+            raise UnknownNameError("parser", str(parser), PARSERS)
         if wrong := [kind for kind in agents or () if kind not in AGENTS]:
             raise OptionError(unknown_name("agent", wrong[0], AGENTS))
         self.dom: DoM = dom
         limits = RunLimits(concurrency, timeout, retries, agent_cost, max_cost)
-        self._rules = functools.partial(DesignPlay, dom=dom, limits=limits, credit=credit)
+        self._rules = functools.partial(
+            DesignPlay, dom=dom, limits=limits, credit=credit, exchange=exchange, parser=parser
+        )
+        self.exchange: Exchange = exchange
+        self.parser: Parser = parser
         self._kinds = AGENTS if agents is None else tuple(agents)
-        self.model = SimulatedChat(Catalog.load().simulated(model)) if isinstance(model, str) else model
+        self.model: ChatModel = SimulatedChat(Catalog.load().simulated(model)) if isinstance(model, str) else model
+        if reply_tokens is not None:
+            whole = self.model
+            self.model = (
+                whole.limited(reply_tokens) if isinstance(whole, SimulatedChat) else LimitedModel(whole, reply_tokens)
+            )
         self._known_answers = known_answers
         self._worlds: dict[str, tuple[dict[str, SubAgent], str]] = {}
 
@@ -112,8 +133,10 @@ class MASOrchestraEnv(OrchestrationEnv):
         if isinstance(self.model, SimulatedChat):
             check_ground_truth(world, task, remedy="model=a chat model", known_answers=self._known_answers)
         if world.name not in self._worlds:
-            agents = sub_agents(self.model, world.tools, self._kinds)
-            prompt = orchestrator_prompt(self.dom, agents, self.model.name, world.rules)
+            agents = sub_agents(self.model, world.tools, self._kinds, self.exchange)
+            prompt = orchestrator_prompt(
+                self.dom, agents, self.model.name, world.rules, self.exchange, lenient=self.parser == "paper"
+            )
             self._worlds[world.name] = agents, prompt
         agents, prompt = self._worlds[world.name]
         return EpisodeSetup(prompt, agents, self._rules, preference=chosen["preference"])

@@ -7,12 +7,14 @@ when the pointer rests on it.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 
 from toolorchestra.envs.episode import CallRecord
 from toolorchestra.envs.masorchestra.design import Agent, Design
 from toolorchestra.envs.masorchestra.design_runner import DesignRun, was_run
-from toolorchestra.envs.svg import STYLE, Point, box, curve, cut, document, escaped
+from toolorchestra.envs.masorchestra.subagents import answer_of
+from toolorchestra.envs.svg import EDGE, STYLE, Point, box, curve, cut, document, escaped
 from toolorchestra.toolscale.tool import Status
 from toolorchestra.toolscale.visible import visible
 
@@ -27,9 +29,9 @@ _COLOURS = {
     "idle": ("#ececec", "#8a8a8a"),
 }  # fill and frame of a box, by what became of its agent
 _HEAD = (
-    f"<style>{STYLE}.edge{{fill:none;stroke:#9aa4b2;stroke-width:1.4}}</style>",
+    f"<style>{STYLE}.edge{{fill:none;stroke:{EDGE};stroke-width:1.4}}</style>",
     '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
-    '<path d="M0 0L8 4L0 8z" fill="#9aa4b2"/></marker></defs>',
+    f'<path d="M0 0L8 4L0 8z" fill="{EDGE}"/></marker></defs>',
 )
 
 
@@ -39,12 +41,14 @@ def svg(design: Design, run: DesignRun | None = None) -> str:
     places = _places(design)
     rows = design.levels or ((),)
     width = 2 * _MARGIN + max(1, *map(len, rows)) * (_WIDTH + _BESIDE) - _BESIDE
-    height = 2 * _MARGIN + max(1, len(rows)) * (_HEIGHT + _BELOW) - _BELOW + 24
+    below = textwrap.wrap(cut(_summary(design, run), 300), (width - 2 * _MARGIN) // 7)
+    top = 2 * _MARGIN + max(1, len(rows)) * (_HEIGHT + _BELOW) - _BELOW + 12
+    height = top + 16 * len(below)
     edges = (curve(places[start], places[end], _SIZE, ' marker-end="url(#tip)"') for start, end in design.edges)
     whole = run.seconds if run else 0.0
     boxes = (_box(agent, places[agent.id], records.get(agent.id), whole) for agent in design.agents)
-    summary = f'<text x="{_MARGIN}" y="{height - 12}">{escaped(_summary(design, run), 200)}</text>'
-    return document(width, height, _HEAD, [*edges, *boxes, summary])
+    summary = (f'<text x="{_MARGIN}" y="{top + 16 * n}">{escaped(line)}</text>' for n, line in enumerate(below))
+    return document(width, height, _HEAD, [*edges, *boxes, *summary])
 
 
 def text(design: Design, run: DesignRun | None = None) -> str:
@@ -123,7 +127,7 @@ def _times(record: CallRecord) -> str:
 
 
 def _result_of(record: CallRecord) -> str:
-    return str(record.value) if record.status is Status.OK else f"{record.status}: {record.error}"
+    return answer_of(str(record.value)) if record.status is Status.OK else f"{record.status}: {record.error}"
 
 
 def _summary(design: Design, run: DesignRun | None) -> str:

@@ -18,6 +18,7 @@ from toolorchestra.envs.masorchestra.rules import (
     AGENTS,
     ARGUMENTS,
     BLOCKS,
+    EMPTY,
     ENDS,
     FIELDS,
     TAG,
@@ -128,7 +129,9 @@ class _Reader:
             message = f"{element} has <{other}>, which a {self._dom} degree does not know. Use <{id_tag}>."
             raise _broken(Rule.FIELDS, agent_id or element, message)
         roles = _roles(fields.get("debate_roles", [""])[0])
-        return Agent(agent_id, fields["agent_name"][0], fields["agent_input"][0], fields["agent_description"][0], roles)
+        given = fields["agent_input"][0]
+        task = "" if given in EMPTY else given
+        return Agent(agent_id, fields["agent_name"][0], task, fields["agent_description"][0], roles)
 
     # ------------------------------------------------------------------------------------------------------- elements
 

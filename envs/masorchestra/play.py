@@ -9,15 +9,19 @@ import msgspec
 
 from toolorchestra.envs.masorchestra.design import Design
 from toolorchestra.envs.masorchestra.design_runner import Clock, DesignRun, RunLimits, run_design
+from toolorchestra.envs.masorchestra.paper_parser import parse_paper_design
 from toolorchestra.envs.masorchestra.parser import MAX_DESIGN_CHARACTERS, parse_design
 from toolorchestra.envs.masorchestra.rules import DesignFault, DoM
-from toolorchestra.envs.masorchestra.subagents import SubAgent, ask_agents
+from toolorchestra.envs.masorchestra.subagents import Exchange, SubAgent, answer_of, ask_agents
 from toolorchestra.envs.parsing import Message, parse
 from toolorchestra.envs.play import PlayStart
 from toolorchestra.envs.sources.masbench.world import credit as share
 from toolorchestra.envs.tool_calling import ToolCallingPlay
 
 Credit = Literal["all", "share"]
+Parser = Literal["strict", "paper"]
+PARSERS = {"strict": parse_design, "paper": parse_paper_design}
+"""What reads designs, by the value of the option `parser`."""
 AGENT_SECONDS = 600.0
 """Seconds of real time that an agent may take where no `timeout` is given: a message has a bound, whatever it says."""
 
@@ -32,9 +36,11 @@ class DesignPlay(ToolCallingPlay):
         run: The run of the design, once it was run.
     """
 
-    def __init__(self, start: PlayStart, *, dom: DoM, limits: RunLimits, credit: Credit) -> None:
+    def __init__(
+        self, start: PlayStart, *, dom: DoM, limits: RunLimits, credit: Credit, exchange: Exchange, parser: Parser
+    ) -> None:
         super().__init__(start)
-        self.dom, self.run_limits, self.credit = dom, limits, credit
+        self.dom, self.run_limits, self.credit, self.exchange, self.parser = dom, limits, credit, exchange, parser
         self.design: Design | DesignFault | None = None
         self.run: DesignRun | None = None
 
@@ -49,7 +55,7 @@ class DesignPlay(ToolCallingPlay):
         return {"role": "assistant", "content": content}
 
     def _take(self, agent: str, message: Message) -> None:
-        self.design = parse_design(message.text, self.dom, tuple(self.tools))
+        self.design = PARSERS[self.parser](message.text, self.dom, tuple(self.tools))
         if isinstance(self.design, DesignFault):
             self.observe(agent, str(self.design), ())
             self.close(solved=False, why=str(self.design))
@@ -62,9 +68,11 @@ class DesignPlay(ToolCallingPlay):
         limits = self.run_limits
         if clock == "wall" and limits.timeout is None:
             limits = dataclasses.replace(limits, timeout=AGENT_SECONDS)
-        ask = ask_agents(agents, self.task, design, self.episode.noise_seed, self.world.rules)
+        ask = ask_agents(agents, self.task, design, self.episode.noise_seed, self.world.rules, self.exchange)
         spent, begin = self.episode.cost, self.episode.clock  # on the design itself
-        run = self.run = run_design(design, self.task.instruction, ask, limits=limits, clock=clock, spent=spent)
+        read = answer_of if self.exchange == "replies" else str
+        run = run_design(design, self.task.instruction, ask, limits=limits, clock=clock, spent=spent, read=read)
+        self.run = run
         self._book(
             [msgspec.structs.replace(call, start=begin + call.start, end=begin + call.end) for call in run.calls]
         )

@@ -37,6 +37,8 @@ BLOCKS = ("thinking", "agent", "edge", "answer")
 FIELDS = ("agent_id", "agent_name", "agent_description", "required_arguments", "agent_output_id")
 ARGUMENTS = ("agent_input", "debate_roles")
 ENDS = ("from", "to")
+EMPTY = ('""', "''")
+"""Inputs that stand for the question, beside one without text (App. H.2)."""
 TAG = re.compile(rf"<(/?)(think|{'|'.join((*BLOCKS, *FIELDS, *ARGUMENTS, *ENDS))})\s*>")
 """Tags of the language; every other text between angle brackets is text."""
 REFERENCE = re.compile(r"\$\{([A-Za-z0-9_]+)\}")
@@ -62,6 +64,14 @@ class Rule(StrEnum):
         rule._value_ = name
         rule.text = text
         return rule
+
+    @classmethod
+    def lenient(cls) -> tuple[Rule, ...]:
+        """Return the rules that the parser of the paper's authors has too (App. I)."""
+        return (
+            *(cls.LENGTH, cls.DOM, cls.KIND, cls.ROLES, cls.ANSWER),
+            *(cls.DECLARED, cls.LOOP, cls.EDGES, cls.CYCLE, cls.CONNECTED, cls.SINK),
+        )
 
     LENGTH = "length", "The whole text has a bounded length."
     COMPLETE = "complete", "Every block that is opened is closed before the text ends."
@@ -128,20 +138,23 @@ def first_fault(
     edges: Sequence[Edge],
     answer: str | None,
     kinds: Sequence[str] = AGENTS,
+    *,
+    lenient: bool = False,
 ) -> DesignFault | None:
     """Return the first rule (from ``thinking`` on) that the parts of a design break, or None.
 
-    The parts are those of a `toolorchestra.envs.masorchestra.design.Design`, which may name `kinds` of agent.
+    The parts are those of a `toolorchestra.envs.masorchestra.design.Design`, which may name `kinds` of agent. If
+    `lenient`, only those of `Rule.lenient` count, and inputs may refer to whatever they like.
     """
-    if not thinking.strip():
+    if not lenient and not thinking.strip():
         message = "<thinking> is missing or empty. Begin with why you design it so."
         return DesignFault(Rule.THINKING, "<thinking>", message)
     faults = chain(
         _agent_faults(dom, agents, edges, kinds),
-        _answer_faults(dom, agents, answer),
-        _edge_faults(dom, agents, edges),
+        () if lenient and agents else _answer_faults(dom, agents, answer),
+        _edge_faults(dom, agents, edges, lenient=lenient),
         _graph_faults([agent.id for agent in agents], edges),
-        _text_faults(thinking, agents, edges, answer),
+        () if lenient else _text_faults(thinking, agents, edges, answer),
     )
     return next(starmap(DesignFault, faults), None)
 
@@ -213,10 +226,10 @@ def _answer_faults(dom: DoM, agents: Sequence[AgentLike], answer: str | None) ->
         yield Rule.ANSWER, "<answer>", message
 
 
-def _edge_faults(dom: DoM, agents: Sequence[AgentLike], edges: Sequence[Edge]) -> _Faults:
-    """Yield where edges and references name no agent, or do not agree with each other."""
+def _edge_faults(dom: DoM, agents: Sequence[AgentLike], edges: Sequence[Edge], *, lenient: bool) -> _Faults:
+    """Yield where edges and, unless `lenient`, references name no agent, or do not agree with each other."""
     read = {agent.id: references_in(agent.input) for agent in agents}
-    references = [(name, one) for one, names in read.items() for name in names]
+    references = [] if lenient else [(name, one) for one, names in read.items() for name in names]
     drawn = set(edges)
     for edge in edges:
         for end in edge:
@@ -243,7 +256,7 @@ def _edge_faults(dom: DoM, agents: Sequence[AgentLike], edges: Sequence[Edge]) -
             yield Rule.DATA_EDGE, _shown(edge), message
     for edge in edges:
         start, end = edge
-        if start not in read[end]:
+        if not lenient and start not in read[end]:
             message = f"the input of {end!r} does not hold ${{{start}}}. Use it, or remove the edge."
             yield Rule.EDGE_DATA, _shown(edge), f"edge {_shown(edge)}, but {message}"
 

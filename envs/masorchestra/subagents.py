@@ -10,11 +10,12 @@ import copy
 import threading
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from toolorchestra.agents.chat.base import ChatModel, ChatRequest, Completion, WrappedModel
 from toolorchestra.agents.experts.simulated_chat import SimulatedChat
 from toolorchestra.agents.subagents.general import SUBAGENTS
+from toolorchestra.agents.subagents.parsing import answer_in
 from toolorchestra.agents.subagents.question import SubAgentQuestion, SubAgentReply
 from toolorchestra.envs.ground_truth.design_problems import DesignProblems, ReadingModel
 from toolorchestra.envs.masorchestra.design import Design
@@ -25,6 +26,8 @@ from toolorchestra.toolscale.format import ParameterSpec
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Status, Tool, ToolContext, ToolResult
 
+Exchange = Literal["replies", "answers"]
+"""What agents read of each other: whole replies, or the answers in them alone."""
 SEARCHES = {"SearchAgent": "local_search", "WebSearchAgent": "web_search"}
 """Kinds of agent that search, and the tool that each needs."""
 _INPUT = ParameterSpec(
@@ -46,11 +49,15 @@ class SubAgent(Tool):
         kind: Its name in designs.
         model: Who answers.
         search: The tool that it searches with, if it is one that does.
+        exchange: ``replies``: it replies with reasoning and answer, and debates last all their rounds (App. H.3).
+            ``answers``: it replies with its answer alone, and debates end when all agree.
     """
 
     uses_episode = True
 
-    def __init__(self, kind: str, model: ChatModel, search: Tool | None = None) -> None:
+    def __init__(
+        self, kind: str, model: ChatModel, search: Tool | None = None, *, exchange: Exchange = "replies"
+    ) -> None:
         self._function: Callable[..., SubAgentReply] = SUBAGENTS["SearchAgent" if search else kind]
         description = str(self._function.__doc__).partition("\n")[0]
         parameters = {"agent_input": _INPUT, "debate_roles": _ROLES} if kind == DEBATE else {"agent_input": _INPUT}
@@ -58,6 +65,10 @@ class SubAgent(Tool):
         self.model = model
         self.blocking = not isinstance(model, SimulatedChat)
         self._search = search
+        self._whole = exchange == "replies"
+        self._more: dict[str, Any] = {"search": search} if search else {}
+        if kind == DEBATE and not self._whole:
+            self._more["until_agreed"] = True
 
     def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         """Ask the agent by itself, outside a design, about its input alone."""
@@ -67,15 +78,14 @@ class SubAgent(Tool):
 
     def answer(self, question: SubAgentQuestion, roles: Sequence[str] = ()) -> ToolResult:
         """Ask the agent as part of a design; `roles` are those who debate, where it is a debate."""
-        more: dict[str, Any] = {"search": self._search} if self._search else {}
-        if roles:
-            more["roles"] = list(roles)
+        more = self._more | {"roles": list(roles)} if roles else self._more
         review = self._search is not None or not any(question.queries)
         model = self.model if self.blocking else ReadingModel(self.model, question.candidates, review=review)
         reply = self._function(model, question, **more)
-        answer = (reply.answer or reply.text) if reply.status is Status.OK else None
+        whole = reply.text if self._whole else reply.answer or reply.text
         spent = reply.cost, reply.seconds, reply.tokens
-        return ToolResult(reply.status, answer, reply.error, (), *spent, reply.children)
+        value = whole if reply.status is Status.OK else None
+        return ToolResult(reply.status, value, reply.error, (), *spent, reply.children)
 
     def heeding(self, stop: threading.Event) -> SubAgent:
         """Return the same agent, which asks its model nothing more once `stop` is set."""
@@ -98,17 +108,40 @@ class _Stoppable(WrappedModel):
         return self._model.complete(requests)
 
 
-def sub_agents(model: ChatModel, tools: Mapping[str, Tool], kinds: Sequence[str]) -> dict[str, SubAgent]:
+def answer_of(reply: str) -> str:
+    r"""Return the answer that an agent's reply marks as one, or the whole reply if it marks none.
+
+    >>> answer_of(r"<reasoning>2 + 2</reasoning><answer>\boxed{4}</answer>"), answer_of("x = 4; y = 5")
+    ('4', 'x = 4; y = 5')
+    """
+    return answer_in(reply) or reply
+
+
+def sub_agents(
+    model: ChatModel, tools: Mapping[str, Tool], kinds: Sequence[str], exchange: Exchange = "replies"
+) -> dict[str, SubAgent]:
     """Return those of the `kinds` of agent that are available with a model and tools, by name."""
-    available = [kind for kind in kinds if kind not in SEARCHES or SEARCHES[kind] in tools]
-    return {kind: SubAgent(kind, model, tools[SEARCHES[kind]] if kind in SEARCHES else None) for kind in available}
+    available = {kind: tools.get(SEARCHES.get(kind, "")) for kind in kinds}
+    return {
+        kind: SubAgent(kind, model, search, exchange=exchange)
+        for kind, search in available.items()
+        if search is not None or kind not in SEARCHES
+    }
 
 
-def ask_agents(agents: Mapping[str, SubAgent], task: Task, design: Design, noise_seed: int, rules: str = "") -> Ask:
+def ask_agents(
+    agents: Mapping[str, SubAgent],
+    task: Task,
+    design: Design,
+    noise_seed: int,
+    rules: str = "",
+    exchange: Exchange = "replies",
+) -> Ask:
     """Return the function that asks the agents of a design, whose kinds are given by name.
 
     Simulated models need the ground truth of `task`, real ones the `rules` of its world: an agent reads nothing but its
-    input. Each agent and attempt has a seed derived from `noise_seed`.
+    input. Only the agent that answers must box its answer, if whole replies are exchanged. Each agent and attempt has a
+    seed derived from `noise_seed`.
     """
     problems = DesignProblems(task, [design.agent(agent_id) for agent_id in design.order])
 
@@ -116,7 +149,9 @@ def ask_agents(agents: Mapping[str, SubAgent], task: Task, design: Design, noise
         agent, kind = work.agent, agents[work.agent.kind]
         own = zlib.crc32(f"{noise_seed}/{agent.id}/{work.attempt}".encode())
         if kind.blocking:
-            return kind.heeding(work.stop).answer(SubAgentQuestion(work.text, seed=own, rules=rules), agent.roles)
+            boxed = exchange == "answers" or agent.id == design.sink
+            question = SubAgentQuestion(work.text, seed=own, rules=rules, boxed=boxed)
+            return kind.heeding(work.stop).answer(question, agent.roles)
         found = problems.problem_of(agent, work.given)
         question = SubAgentQuestion(work.text, found.problem, found.queries, candidates=found.candidates, seed=own)
         return kind.answer(question, agent.roles)

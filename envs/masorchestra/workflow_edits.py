@@ -40,8 +40,8 @@ class Space:
 
 
 @dataclass(frozen=True)
-class _Node:
-    """An agent of a workflow: `reads` are positions of earlier ones."""
+class WorkflowNode:
+    """An agent of a workflow: its kind, its instruction, and the positions of the earlier agents that it reads."""
 
     kind: str
     task: str = ""
@@ -50,7 +50,7 @@ class _Node:
 
 def single(kind: str) -> Design:
     """Return the workflow of one agent."""
-    return _built([_Node(kind)])
+    return workflow_of([WorkflowNode(kind)])
 
 
 def random_workflow(space: Space, rng: random.Random) -> Design:
@@ -60,7 +60,7 @@ def random_workflow(space: Space, rng: random.Random) -> Design:
     for number in range(1, count):
         reads = rng.sample(range(number), rng.randint(0, min(2, number)))
         nodes.append(replace(_random_node(space, rng), reads=frozenset(reads)))
-    return _built(nodes)
+    return workflow_of(nodes)
 
 
 def mutated(design: Design, space: Space, rng: random.Random) -> tuple[Design, str]:
@@ -69,7 +69,7 @@ def mutated(design: Design, space: Space, rng: random.Random) -> tuple[Design, s
         name = rng.choice(sorted(EDITS))
         nodes = _read(design)
         EDITS[name](nodes, space, rng)
-        if len(nodes) <= space.max_agents and (edited := _built(nodes)) != design:
+        if len(nodes) <= space.max_agents and (edited := workflow_of(nodes)) != design:
             return edited, name
 
 
@@ -81,30 +81,30 @@ def crossed(first: Design, second: Design, space: Space, rng: random.Random) -> 
     if len(nodes) + 1 > space.max_agents:
         return None
     reads = frozenset((shift - 1, len(nodes) - 1))
-    return _built([*nodes, _Node(rng.choice(space.kinds), rng.choice(INSTRUCTIONS[1:]), reads)])
+    return workflow_of([*nodes, WorkflowNode(rng.choice(space.kinds), rng.choice(INSTRUCTIONS[1:]), reads)])
 
 
 # ------------------------------------------------------------------------------------------------------------- edits
 
 
-def _other_kind(nodes: list[_Node], space: Space, rng: random.Random) -> None:
+def _other_kind(nodes: list[WorkflowNode], space: Space, rng: random.Random) -> None:
     at = rng.randrange(len(nodes))
     if others := [kind for kind in space.kinds if kind != nodes[at].kind]:
         nodes[at] = replace(nodes[at], kind=rng.choice(others))
 
 
-def _other_task(nodes: list[_Node], space: Space, rng: random.Random) -> None:
+def _other_task(nodes: list[WorkflowNode], space: Space, rng: random.Random) -> None:
     at = rng.randrange(len(nodes))
     task = rng.choice([task for task in INSTRUCTIONS if task != nodes[at].task])
     nodes[at] = replace(nodes[at], task=task)
 
 
-def _review(nodes: list[_Node], space: Space, rng: random.Random) -> None:
+def _review(nodes: list[WorkflowNode], space: Space, rng: random.Random) -> None:
     """Let a new last agent read the answer so far."""
     nodes.append(replace(_random_node(space, rng), reads=frozenset((len(nodes) - 1,))))
 
 
-def _prepare(nodes: list[_Node], space: Space, rng: random.Random) -> None:
+def _prepare(nodes: list[WorkflowNode], space: Space, rng: random.Random) -> None:
     """Let one of the agents read a new one, which comes first."""
     at = rng.randrange(len(nodes))
     nodes[:] = _shifted(nodes, 0)
@@ -112,7 +112,7 @@ def _prepare(nodes: list[_Node], space: Space, rng: random.Random) -> None:
     nodes.insert(0, _random_node(space, rng))
 
 
-def _widen(nodes: list[_Node], space: Space, rng: random.Random) -> None:
+def _widen(nodes: list[WorkflowNode], space: Space, rng: random.Random) -> None:
     """Put a copy beside an agent that is read, for the same readers; it may be of another kind."""
     at = rng.randrange(len(nodes))
     if at < len(nodes) - 1:
@@ -121,7 +121,7 @@ def _widen(nodes: list[_Node], space: Space, rng: random.Random) -> None:
         nodes[:] = [replace(node, reads=node.reads | {at}) if at + 1 in node.reads else node for node in grown]
 
 
-def _remove(nodes: list[_Node], space: Space, rng: random.Random) -> None:
+def _remove(nodes: list[WorkflowNode], space: Space, rng: random.Random) -> None:
     """Take an agent out; those that read it read what it read."""
     if len(nodes) > 1:
         at = rng.randrange(len(nodes))
@@ -130,20 +130,20 @@ def _remove(nodes: list[_Node], space: Space, rng: random.Random) -> None:
         nodes[:] = [replace(node, reads=frozenset(one - (one > at) for one in node.reads - {at})) for node in joined]
 
 
-def _add_edge(nodes: list[_Node], space: Space, rng: random.Random) -> None:
+def _add_edge(nodes: list[WorkflowNode], space: Space, rng: random.Random) -> None:
     if free := [(one, at) for at, node in enumerate(nodes) for one in range(at) if one not in node.reads]:
         one, at = rng.choice(free)
         nodes[at] = replace(nodes[at], reads=nodes[at].reads | {one})
 
 
-def _remove_edge(nodes: list[_Node], space: Space, rng: random.Random) -> None:
+def _remove_edge(nodes: list[WorkflowNode], space: Space, rng: random.Random) -> None:
     drawn = [(one, at) for at, node in enumerate(nodes) for one in sorted(node.reads)]
     if len(drawn) > 1:
         one, at = rng.choice(drawn)
         nodes[at] = replace(nodes[at], reads=nodes[at].reads - {one})
 
 
-EDITS: dict[str, Callable[[list[_Node], Space, random.Random], None]] = {
+EDITS: dict[str, Callable[[list[WorkflowNode], Space, random.Random], None]] = {
     "add_edge": _add_edge,
     "other_kind": _other_kind,
     "other_task": _other_task,
@@ -156,16 +156,16 @@ EDITS: dict[str, Callable[[list[_Node], Space, random.Random], None]] = {
 """Edits by name. Each changes the list in place; one that cannot be made of a workflow leaves it as it is."""
 
 
-def _random_node(space: Space, rng: random.Random) -> _Node:
-    return _Node(rng.choice(space.kinds), rng.choice(INSTRUCTIONS))
+def _random_node(space: Space, rng: random.Random) -> WorkflowNode:
+    return WorkflowNode(rng.choice(space.kinds), rng.choice(INSTRUCTIONS))
 
 
-def _shifted(nodes: Sequence[_Node], at: int, by: int = 1) -> list[_Node]:
+def _shifted(nodes: Sequence[WorkflowNode], at: int, by: int = 1) -> list[WorkflowNode]:
     """Return the nodes as they are with `by` more before position `at`."""
     return [replace(node, reads=frozenset(one + by * (one >= at) for one in node.reads)) for node in nodes]
 
 
-def _built(nodes: Sequence[_Node]) -> Design:
+def workflow_of(nodes: Sequence[WorkflowNode]) -> Design:
     """Return the design of nodes; agents that no other reads are read by the last one."""
     read = {one for node in nodes for one in node.reads}
     idle = frozenset(range(len(nodes) - 1)) - read
@@ -181,10 +181,10 @@ def _built(nodes: Sequence[_Node]) -> Design:
     return Design(dom="high", thinking="A workflow for any question.", agents=tuple(agents), edges=tuple(edges))
 
 
-def _read(design: Design) -> list[_Node]:
+def _read(design: Design) -> list[WorkflowNode]:
     """Return the nodes of a workflow made here."""
     place = {agent.id: number for number, agent in enumerate(design.agents)}
     return [
-        _Node(agent.kind, agent.input.partition("\n")[0], frozenset(place[one] for one in agent.references))
+        WorkflowNode(agent.kind, agent.input.partition("\n")[0], frozenset(place[one] for one in agent.references))
         for agent in design.agents
     ]

@@ -18,11 +18,14 @@ import msgspec
 
 from toolorchestra.envs.masorchestra.design import to_text
 from toolorchestra.envs.masorchestra.env import MASOrchestraEnv
+from toolorchestra.envs.masorchestra.meta_agent import MetaAgentSearch
 from toolorchestra.envs.masorchestra.workflow_edits import Space, single
 from toolorchestra.envs.masorchestra.workflow_strategies import SEARCHES, WorkflowCandidate, WorkflowSearch
 from toolorchestra.toolscale.append_only import AppendOnly
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 
+METHODS: dict[str, type[WorkflowSearch]] = {**SEARCHES, "adas": MetaAgentSearch}
+"""Ways to search, by name: those of `SEARCHES`, and by a chat model that designs (option `model`)."""
 _TRIES = 50  # proposals drawn for one that is new
 
 
@@ -112,7 +115,7 @@ def search(
     The first is always a single agent. The search ends early when it finds nothing new.
 
     Args:
-        method: One of `SEARCHES`.
+        method: One of `METHODS`.
         validation: Measures them.
         budget: When to end.
         seed: Of the proposals.
@@ -126,11 +129,11 @@ def search(
         UnknownNameError: There is no such method.
         OptionError: The method does not take these options, or the file is another search's.
     """
-    if method not in SEARCHES:
-        raise UnknownNameError("search", method, SEARCHES)
+    if method not in METHODS:
+        raise UnknownNameError("search", method, METHODS)
     space = Space(validation.kinds, max_agents)
     try:
-        strategy = SEARCHES[method](space, **options)
+        strategy = METHODS[method](space, **options)
     except TypeError as error:
         raise OptionError(f"The search {method!r} cannot be made so: {error}.") from None
     env, tasks = validation.env, validation.tasks

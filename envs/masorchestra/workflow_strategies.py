@@ -1,7 +1,8 @@
-"""Ways to propose workflows: at random, by evolution with niches, and by tree search over edits.
+"""Ways to propose workflows: at random, by evolution with niches, by tree search over edits, and by learnt edges.
 
-Evolution is similar to EvoFlow, and tree search to AFlow. A proposal follows from the candidates before it
-and the random numbers alone. Measuring and recording are in `toolorchestra.envs.masorchestra.workflow_search`.
+`Evolution` is EvoFlow's search, `MixedTreeSearch` is AFlow's, and `EdgeSearch` is GPTSwarm's; in
+`toolorchestra.envs.masorchestra.meta_agent` a chat model proposes. A proposal follows from the candidates before it and
+the random numbers alone. Measuring and recording are in `toolorchestra.envs.masorchestra.workflow_search`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,16 @@ from operator import attrgetter
 import msgspec
 
 from toolorchestra.envs.masorchestra.design import Design
-from toolorchestra.envs.masorchestra.workflow_edits import Space, crossed, mutated, random_workflow
+from toolorchestra.envs.masorchestra.workflow_edits import (
+    INSTRUCTIONS,
+    Space,
+    WorkflowNode,
+    crossed,
+    mutated,
+    random_workflow,
+    workflow_of,
+)
+from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.intervals import wilson_interval
 
 _BY_RANK = attrgetter("rank")
@@ -78,6 +88,10 @@ class RandomSearch(WorkflowSearch):
 @dataclass
 class Evolution(WorkflowSearch):
     """Evolution with niches: workflows compete with those of their size, so that small ones live beside large ones.
+
+    As EvoFlow (arXiv:2502.07373) it crosses, mutates, and selects within niches, which keeps cheap workflows beside
+    strong ones. Simplified: a niche is a size, where the paper compares by cost and tags; edits are drawn, where a
+    model rewrites prompts.
 
     Attributes:
         first: Workflows drawn at random before any is bred.
@@ -145,5 +159,136 @@ class TreeSearch(WorkflowSearch):
         return WorkflowCandidate(len(history), design, (at,), move)
 
 
-SEARCHES: dict[str, type[WorkflowSearch]] = {"evolution": Evolution, "random": RandomSearch, "tree": TreeSearch}
+@dataclass
+class MixedTreeSearch(WorkflowSearch):
+    """AFlow: a parent is drawn by score mixed with chance, and what failed at it is not tried again (arXiv:2410.10762).
+
+    The parent is one of the `top` best workflows or the first one, with probability ``λ / n + (1 - λ) softmax(α (s -
+    max s))``, scores in percentage points. The experience at a node, which edits of it made it better or worse,
+    is passed on: an edit that made its parent worse is drawn again only when all have.
+
+    Simplified: edits are drawn from `EDITS` rather than written by a model.
+
+    Attributes:
+        top: Number of best workflows to choose among.
+        uniform: λ, the share of uniform choice.
+        sharpness: α, by which scores count.
+    """
+
+    top: int = 3
+    uniform: float = 0.2
+    sharpness: float = 0.4
+
+    def propose(self, history: Sequence[WorkflowCandidate], rng: random.Random) -> WorkflowCandidate:
+        """Return an edit of the parent that is drawn."""
+        best = sorted(history, key=_BY_RANK)[: self.top]
+        able = best if history[0] in best else [*best, history[0]]
+        parent = rng.choices(able, self.chances(able))[0]
+        worse = {one.move for one in history if one.parents == (parent.number,) and one.score < parent.score}
+        for _ in range(_TRIES):
+            design, move = mutated(parent.design, self.space, rng)
+            if move not in worse:
+                break
+        return WorkflowCandidate(len(history), design, (parent.number,), move)
+
+    def chances(self, able: Sequence[WorkflowCandidate]) -> list[float]:
+        """Return the probability of each to be the parent."""
+        highest = max(one.score for one in able)
+        weights = [math.exp(100 * self.sharpness * (one.score - highest)) for one in able]
+        return [self.uniform / len(able) + (1 - self.uniform) * weight / sum(weights) for weight in weights]
+
+
+@dataclass
+class EdgeSearch(WorkflowSearch):
+    """GPTSwarm: agents are fixed, and which of them read one another is learnt by REINFORCE (arXiv:2402.16823).
+
+    Every possible edge from an earlier agent to a later one has a probability, a half at first. A graph is drawn edge
+    by edge, and after it was measured the logits of its edges move by ``rate · (score - mean score) · (drawn -
+    probability)``, the REINFORCE gradient. Every `show`-th proposal is the likeliest graph. The logits follow from the
+    candidates before, so that a search can be continued.
+
+    Simplified: agents are in one order, so that no graph has a cycle, and their prompts are not optimised; an agent
+    that nobody reads is read by the last one.
+
+    Attributes:
+        agents: Number of agents; as many as the space allows by default.
+        rate: Length of a step.
+        show: See above.
+    """
+
+    agents: int | None = None
+    rate: float = 4.0
+    show: int = 5
+
+    def __post_init__(self) -> None:
+        if not 2 <= self._count <= self.space.max_agents or self.show < 1:
+            raise OptionError(f"Expected 2 to {self.space.max_agents} agents and a positive `show`, got {self}.")
+
+    @property
+    def _count(self) -> int:
+        return self.space.max_agents if self.agents is None else self.agents
+
+    def propose(self, history: Sequence[WorkflowCandidate], rng: random.Random) -> WorkflowCandidate:
+        """Return a graph that is drawn, or the likeliest one."""
+        chances = self.chances(history)
+        if len(history) % self.show == 0:
+            drawn = {edge for edge, chance in chances.items() if chance > 0.5}
+            graph = self._graph(drawn)
+            if all(one.design != graph for one in history):
+                return WorkflowCandidate(len(history), graph, (), _edges_text(drawn))
+        drawn = {edge for edge, chance in chances.items() if rng.random() < chance}
+        return WorkflowCandidate(len(history), self._graph(drawn), (), _edges_text(drawn))
+
+    def chances(self, history: Sequence[WorkflowCandidate]) -> dict[tuple[int, int], float]:
+        """Return the probability of each edge, as learnt from the graphs that were measured."""
+        logits = dict.fromkeys(((i, j) for j in range(self._count) for i in range(j)), 0.0)
+        scores: list[float] = []
+        for one in history:
+            if not one.move.startswith(_EDGES):
+                continue
+            drawn = _edges_in(one.move)
+            advantage = one.score - (sum(scores) / len(scores) if scores else one.score)
+            for edge, logit in logits.items():
+                logits[edge] = logit + self.rate * advantage * ((edge in drawn) - _sigmoid(logit))
+            scores.append(one.score)
+        return {edge: _sigmoid(logit) for edge, logit in logits.items()}
+
+    def _graph(self, drawn: set[tuple[int, int]]) -> Design:
+        kinds = self.space.kinds
+        return workflow_of(
+            [
+                WorkflowNode(
+                    kinds[at % len(kinds)],
+                    INSTRUCTIONS[at % len(INSTRUCTIONS)],
+                    frozenset(one for one, reader in drawn if reader == at),
+                )
+                for at in range(self._count)
+            ]
+        )
+
+
+_TRIES = 20  # edits drawn for one that has not failed before
+_EDGES = "edges"
+
+
+def _edges_text(drawn: set[tuple[int, int]]) -> str:
+    return " ".join([_EDGES, *(f"{one}-{reader}" for one, reader in sorted(drawn))])
+
+
+def _edges_in(move: str) -> set[tuple[int, int]]:
+    pairs = (text.split("-") for text in move.split()[1:])
+    return {(int(one), int(reader)) for one, reader in pairs}
+
+
+def _sigmoid(x: float) -> float:
+    return 0.5 * (1 + math.tanh(x / 2))
+
+
+SEARCHES: dict[str, type[WorkflowSearch]] = {
+    "aflow": MixedTreeSearch,
+    "evolution": Evolution,
+    "gptswarm": EdgeSearch,
+    "random": RandomSearch,
+    "tree": TreeSearch,
+}
 """Ways to search, by name."""

@@ -8,13 +8,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Unpack
 
-from toolorchestra.envs.msarl.play import HELPER, REASONER, MSARLPlay
+from toolorchestra.agents.chat.base import ChatModel
+from toolorchestra.envs.msarl.play import HELPER, REASONER, MSARLPlay, OldOutputs, Tag
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.multiagent.constructors import constructors
 from toolorchestra.envs.multiagent.views import SingleAgentEnv
+from toolorchestra.envs.path_judge import PathJudge
 from toolorchestra.envs.task_env import EpisodeSetup, TaskOptions
 from toolorchestra.envs.task_source import TaskSource
 from toolorchestra.envs.tools.python import make_python
+from toolorchestra.envs.tools.simulated_python import SimulatedPython
 from toolorchestra.envs.tools.text_input import fence_parameter
 from toolorchestra.envs.world import World
 from toolorchestra.toolscale.errors import OptionError
@@ -43,7 +46,16 @@ class MSARLEnv(MultiAgentEnv):
         python: What runs Python: ``simulated`` (arithmetic only, nothing is executed), a sandbox (``auto``, or a name
             of `make_sandbox`), ``none``, or a `Tool` of the name ``python`` that takes ``code``.
         noise: Lines of noise in the output of the simulated Python.
+        stale: Lines of stale values of the same names in its output; see `SimulatedPython`.
+        failures: Probability that a program of the simulated Python fails with a traceback.
         helpers: ``one`` for all tools, one ``per_tool``, or ``none``.
+        helper_memory: Whether a helper keeps code, outputs and interpretations of earlier calls. The paper's reads one
+            call at a time.
+        old_outputs: Whether a reasoner who reads raw outputs keeps (``kept``) those that it has read, or sees in their
+            place that they were ``deleted``.
+        tag: Of the interpretations that the reasoner reads: ``interpretation``, or ``answer`` as in the paper.
+        path_judge: Model that judges whether the reasoner's path is sound (§3.1): the name of a model of the catalogue
+            that has an endpoint, or a `ChatModel`. It changes no reward; see `toolorchestra.envs.path_judge`.
         output_characters: Maximum characters of an output in an observation.
         interpretation_characters: Maximum characters of an interpretation in an observation.
         options: See `TaskOptions`: `domain`, `tasks`, `split`, `difficulty`, `render_mode`, `answer`,
@@ -73,7 +85,13 @@ class MSARLEnv(MultiAgentEnv):
         max_cycles: int = 8,
         python: str | Tool = "simulated",
         noise: int = 0,
+        stale: int = 0,
+        failures: float = 0.0,
         helpers: Literal["one", "per_tool", "none"] = "one",
+        helper_memory: bool = False,
+        old_outputs: OldOutputs = "kept",
+        tag: Tag = "interpretation",
+        path_judge: str | ChatModel | PathJudge | None = None,
         output_characters: int = 16_384,
         interpretation_characters: int = 2_048,
         **options: Unpack[TaskOptions],
@@ -83,10 +101,21 @@ class MSARLEnv(MultiAgentEnv):
             raise OptionError("`max_calls` must be at least 0, and the numbers of characters shown above 0.")
         if helpers not in ("one", "per_tool", "none"):
             raise OptionError(f"`helpers` must be 'one', 'per_tool' or 'none', got {helpers!r}.")
-        if noise and python != "simulated":
-            raise OptionError("`noise` is of the simulated Python: give python='simulated', the default.")
-        self.max_calls = max_calls
-        self._python = make_python(python, noise)
+        if (noise or stale or failures) and python != "simulated":
+            raise OptionError(
+                "`noise`, `stale` and `failures` are of the simulated Python: give python='simulated', the default."
+            )
+        if old_outputs not in ("kept", "deleted"):
+            raise OptionError(f"`old_outputs` must be 'kept' or 'deleted', got {old_outputs!r}.")
+        if old_outputs == "deleted" and helpers != "none":
+            raise OptionError(
+                "Helpers read the outputs, and the reasoner has none: `old_outputs` needs helpers='none'."
+            )
+        if tag not in ("interpretation", "answer"):
+            raise OptionError(f"`tag` must be 'interpretation' or 'answer', got {tag!r}.")
+        self.max_calls, self._tag = max_calls, tag
+        simulated = SimulatedPython(noise=noise, stale=stale, failures=failures)
+        self._python = simulated if python == "simulated" else make_python(python)
         self._tools_of_worlds: dict[str, dict[str, Tool]] = {}
         names = {name: None for task in self.source.tasks("all") for name in self._tools(self.source.world(task))}
         if not names:
@@ -99,6 +128,10 @@ class MSARLEnv(MultiAgentEnv):
             max_calls=max_calls,
             output_characters=output_characters,
             interpretation_characters=interpretation_characters,
+            helper_memory=helper_memory,
+            old_outputs=old_outputs,
+            tag=tag,
+            path_judge=PathJudge.of(path_judge),
         )
         self._set_agents([REASONER, *dict.fromkeys(self.readers.values())])
 
@@ -109,7 +142,7 @@ class MSARLEnv(MultiAgentEnv):
             _TEXTS["python"] if name == "python" else f"```{name} … ``` ({tool.description})"
             for name, tool in tools.items()
         )
-        observed = _TEXTS["with_helpers" if self.readers else "without_helpers"]
+        observed = _TEXTS["with_helpers" if self.readers else "without_helpers"].format(tag=self._tag)
         system = _TEXTS["reasoner"].format(fences=fences, observed=observed, calls=calls, rules=world.rules)
         openings = {agent: [{"role": "system", "content": _TEXTS["helper"]}] for agent in self.possible_agents}
         openings[REASONER] = [{"role": "system", "content": system}, {"role": "user", "content": task.instruction}]

@@ -6,7 +6,8 @@ of calls further code is ignored, and the reasoner must answer in text with ``\b
 
     reasoner ──```python … ```──▶ tool ──code, output──▶ helper ──interpretation──▶ reasoner ──\boxed{…}──▶ verdict
 
-The helper sees neither the question nor the reasoner's thoughts. Without helpers the reasoner observes the raw output.
+The helper sees neither the question nor the reasoner's thoughts, and of several calls one at a time: its code, and its
+output. Without helpers the reasoner observes the raw output, which may be deleted once it has read it.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Mapping
+from typing import Any, Literal
 
 import msgspec
 
 from toolorchestra.envs.episode import CallRecord
 from toolorchestra.envs.parsing import Message
+from toolorchestra.envs.path_judge import DETAIL, PathJudge
 from toolorchestra.envs.play import Play, PlayStart
 from toolorchestra.envs.tools.text_input import arguments_of
 from toolorchestra.toolscale.answers import boxed
@@ -26,7 +29,12 @@ from toolorchestra.toolscale.tool import Status, Tool
 
 REASONER = "reasoner"
 HELPER = "helper"
+OldOutputs = Literal["kept", "deleted"]
+Tag = Literal["interpretation", "answer"]
+_DELETED = "<output>\n(deleted)\n</output>"
 _BLOCK = re.compile(r"```[ \t]*(\w+)[ \t]*\n(.*?)(?:```|\Z)", re.DOTALL)
+_OUTPUT = re.compile(r"```[ \t]*output\b")
+_ANSWER = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
 _ALIASES = {"py": "python", "python3": "python"}
 
 
@@ -40,11 +48,13 @@ class CodeBlock(msgspec.Struct, frozen=True):
 def read_block(text: str, tools: Mapping[str, Tool]) -> CodeBlock | None:
     r"""Return the last block of a message whose language is a tool, or None.
 
+    A fence of the language ``output`` ends the message, as it ends generation in the paper: what follows was made up.
+
     >>> read_block("I compute.\n```python\nprint(2 + 2)\n```", {"python": None})
     CodeBlock(tool='python', text='print(2 + 2)')
     """
     found = None
-    for language, code in _BLOCK.findall(text):
+    for language, code in _BLOCK.findall(_OUTPUT.split(text, 1)[0]):
         name = _ALIASES.get(language.lower(), language.lower())
         if name in tools:
             found = CodeBlock(name, textwrap.dedent(code).strip("\n"))
@@ -75,9 +85,17 @@ class MSARLPlay(Play):
         max_calls: int,
         output_characters: int,
         interpretation_characters: int,
+        helper_memory: bool = False,
+        old_outputs: OldOutputs = "kept",
+        tag: Tag = "interpretation",
+        path_judge: PathJudge | None = None,
     ) -> None:
         super().__init__(start)
+        self.path_judge = path_judge
+        self.tag = tag
         self.readers = readers
+        self.helper_memory = helper_memory
+        self.old_outputs = old_outputs
         self.max_calls = max_calls
         self.output_characters = output_characters
         self.interpretation_characters = interpretation_characters
@@ -87,12 +105,24 @@ class MSARLPlay(Play):
         """Blocks that will still be run."""
         return self.max_calls - sum(1 for _ in self.episode.calls)
 
+    @property
+    def may_block(self) -> bool | None:
+        """Whether a message may wait for something outside this process."""
+        return self.path_judge is not None or super().may_block
+
+    def judge(self, answer: str) -> None:
+        """End the episode with a final answer, and have the path to it judged if there is a model for it."""
+        super().judge(answer)
+        if self.path_judge is not None:
+            path = [*self.histories[REASONER][2:], {"role": "assistant", "content": answer}]
+            self.episode.details = {**self.episode.details, DETAIL: self.path_judge.note(self.task, path)}
+
     def _take(self, agent: str, message: Message) -> None:
         if agent == REASONER:
             self._reason(message.text)
         else:
-            interpretation = _cut(message.text.strip(), self.interpretation_characters)
-            self.observe(REASONER, f"<interpretation>\n{interpretation}\n</interpretation>")
+            interpretation = _cut(_field(message.text), self.interpretation_characters)
+            self.observe(REASONER, f"<{self.tag}>\n{interpretation}\n</{self.tag}>")
             self.pass_to(REASONER)
 
     def _reason(self, text: str) -> None:
@@ -102,8 +132,12 @@ class MSARLPlay(Play):
             output = _cut(_result_text(record), self.output_characters)
             reader = self.readers.get(block.tool)
             if reader is None:
+                if self.old_outputs == "deleted" and self._has_spoken(REASONER):
+                    self.rewrite(REASONER, _without_outputs)
                 self.observe(REASONER, f"<output>\n{output}\n</output>")
             else:
+                if not self.helper_memory and self._has_spoken(reader):
+                    self.rewrite(reader, lambda history: [each for each in history if each["role"] == "system"])
                 self.observe(reader, f"Code:\n```{block.tool}\n{block.text}\n```\nOutput:\n{output}")
                 self.pass_to(reader)
         elif is_well_formed(text):
@@ -112,6 +146,25 @@ class MSARLPlay(Play):
             self.observe(REASONER, r"No call is left, so the code was not run. Answer in text with \boxed{…}.")
         else:
             self.observe(REASONER, r"Go on: write a code block, or answer with \boxed{…}.")
+
+    def _has_spoken(self, agent: str) -> bool:
+        """Return whether an agent wrote something before the message in progress."""
+        return any(message["role"] == "assistant" for message in self.histories[agent])
+
+
+def _field(text: str) -> str:
+    """Return a helper's interpretation: what stands in the last ``<answer>`` of its message, else all of it."""
+    return str((_ANSWER.findall(text) or [text])[-1]).strip()
+
+
+def _without_outputs(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return a history with the outputs deleted that stand in it."""
+    return [
+        {**message, "content": _DELETED}
+        if message["role"] == "user" and str(message["content"]).startswith("<output>\n")
+        else message
+        for message in history
+    ]
 
 
 def _result_text(record: CallRecord) -> str:

@@ -1,8 +1,8 @@
 r"""The scripted teacher of MSARL: it writes the right program, reads its output correctly, and boxes the result.
 
-It knows programs for some families of the source `Math` (`PROGRAMS`), each one formula over the numbers of the problem.
-It cannot demonstrate any other task. Its messages are short and all in one form, so that a small model can learn to
-write them.
+It knows programs for some families of the source `Math` (`PROGRAMS`), each one formula over the numbers of the problem,
+and the tasks of the source `Chains`, a program for each value (`toolorchestra.envs.msarl.chain_teacher`). It cannot
+demonstrate any other task. Its messages are short and all in one form, so that a small model can learn to write them.
 """
 
 from __future__ import annotations
@@ -11,18 +11,22 @@ import random
 import re
 from typing import Any
 
+from toolorchestra.envs.msarl import chain_teacher
 from toolorchestra.envs.msarl.play import REASONER, MSARLPlay
+from toolorchestra.envs.sources import chains
 from toolorchestra.envs.sources.math.programs import PROGRAMS
 from toolorchestra.envs.tools.simulated_python import result_lines
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.task import Task
 
+GROWING = ("noise", "stale")
+"""Options that grow from 0 to what is given over the stages of a warm start."""
 _NUMBER = re.compile(r"\d+")
 
 
 def knows(task: Task) -> bool:
     """Return whether the teacher can demonstrate a task."""
-    return program(task) is not None
+    return task.domain == chains.NAME or program(task) is not None
 
 
 def options(hardness: float) -> dict[str, Any]:
@@ -42,6 +46,8 @@ def teach(play: MSARLPlay) -> str:
     Raises:
         OptionError: There is no program for the task.
     """
+    if play.task.domain == chains.NAME:
+        return chain_teacher.teach(play)
     if play.current_agent != REASONER:
         return _result(str(play.new_messages(play.current_agent)[-1]["content"]).split("\nOutput:\n", 1)[1])
     if play.calls_left and not any(play.episode.calls):
@@ -59,6 +65,8 @@ def inject_error(play: MSARLPlay, rng: random.Random) -> str:
 
     A mistake is always of the same kind, so that a small model learns two ways of deciding, and not to spell badly.
     """
+    if play.task.domain == chains.NAME:
+        return chain_teacher.inject_error(play, rng)
     if play.current_agent != REASONER:
         return str(play.new_messages(play.current_agent)[-1]["content"]).split()[-1]
     if not play.readers and any(play.episode.calls):
@@ -72,7 +80,7 @@ def inject_error(play: MSARLPlay, rng: random.Random) -> str:
 def _observed(play: MSARLPlay) -> str:
     """Return the reasoner's observation of its call."""
     text = str(play.histories[REASONER][-1]["content"])
-    for tag in ("interpretation", "output"):
+    for tag in ("interpretation", "answer", "output"):
         text = text.removeprefix(f"<{tag}>").removesuffix(f"</{tag}>")
     return text.strip()
 

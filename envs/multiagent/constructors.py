@@ -25,9 +25,14 @@ def constructors(
     """
 
     def env(*args: P.args, **kwargs: P.kwargs) -> AECEnv[str, str, str]:
+        """Make the environment, in PettingZoo's wrapper that enforces the order of calls; arguments as of `raw_env`."""
         return OrderEnforcingWrapper(raw_env(*args, **kwargs))
 
     def parallel_env(*args: P.args, **kwargs: P.kwargs) -> ParallelEnv[str, str, str]:
+        """Make the environment with PettingZoo's parallel interface; arguments as of `raw_env`.
+
+        Every step is one message of the current agent, and what the others send is ignored.
+        """
         return turn_based_aec_to_parallel(env(*args, **kwargs))
 
     return env, parallel_env

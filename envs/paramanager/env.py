@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, Unpack
+from typing import Any, Literal, Unpack, get_args
 
 from toolorchestra.agents.chat.base import ChatModel
 from toolorchestra.agents.experts.catalog import Catalog
@@ -16,7 +16,7 @@ from toolorchestra.envs.ground_truth.known_answers import check_ground_truth
 from toolorchestra.envs.orchestrator_rates import with_catalog
 from toolorchestra.envs.paramanager.play import MAX_ROUNDS, ParaManagerPlay, Rules
 from toolorchestra.envs.paramanager.prompts import orchestrator_prompt
-from toolorchestra.envs.paramanager.rewards import FINAL, MAX_CALLS, Targets
+from toolorchestra.envs.paramanager.rewards import FINAL, MAX_CALLS, Counting, Targets
 from toolorchestra.envs.paramanager.tools import RoleTool
 from toolorchestra.envs.parsing import Action
 from toolorchestra.envs.play import Play
@@ -37,6 +37,8 @@ SUMMARISER = "gpt-oss-20b"
 """M_s: it writes the final answer, whatever the pool (§4.3)."""
 LEFT_OUT = ("calculator",)
 """Tools of worlds that are left out, because `python` and `code_reasoner` replace them."""
+Final = Literal["summariser", "orchestrator"]
+"""Who decides what the answer is, where the orchestrator has concluded something itself."""
 _NO_BRACES = str.maketrans("", "", "{}")
 _KINDS = ("simulated", "real")
 
@@ -78,6 +80,13 @@ class ParaManagerEnv(OrchestrationEnv):
         max_calls: Calls of one message, n_max.
         count_tokens: Counts the tokens of a text; by default a quarter of its characters.
         summariser: M_s: model that writes the final answer. By default `SUMMARISER`.
+        final: What the summariser makes of a conclusion in ``\boxed{}`` that the orchestrator writes beside the final
+            call: ``summariser`` (Eq. 7), it is one vote beside the answers in the history; ``orchestrator``, it is the
+            answer.
+        counting: What counts for the rewards for parallelism and format: ``paper``, all calls that a round emits and
+            the template alone; ``run``, calls that were run, and rounds without refused calls
+            (`toolorchestra.envs.paramanager.rewards.reward_parts`).
+        strategies: Whether the prompt lists the paper's strategies and its hint on escaping (App. F).
         experts: ``simulated``, ``real`` (models at the endpoints of the catalogue), or chat models by name.
         timeout: Seconds of real time that a call of real models may take; then it is a TIMEOUT.
         sandbox: Where Python runs: ``simulated`` (arithmetic only, nothing is executed), or a name that
@@ -133,6 +142,9 @@ class ParaManagerEnv(OrchestrationEnv):
         max_calls: int = MAX_CALLS,
         count_tokens: CountTokens = estimate_tokens,
         summariser: str | None = None,
+        final: Final = "summariser",
+        counting: Counting = "paper",
+        strategies: bool = True,
         experts: Literal["simulated", "real"] | Mapping[str, ChatModel] = "simulated",
         timeout: float = 600.0,
         sandbox: str | None = None,
@@ -146,11 +158,16 @@ class ParaManagerEnv(OrchestrationEnv):
             calls=1 if serial else max_calls,
             targets=Targets(theta_par, theta_tool, length_target, cost_target),
             diversity=not no_diversity,
+            counting=counting,
             count_tokens=count_tokens,
         )
         super().__init__(source, rules, with_catalog(options, catalog))
         self._rules = rules
         self._catalog = catalog if isinstance(catalog, Catalog) else Catalog.load(*([catalog] if catalog else []))
+        for what, value, known in (("final", final, Final), ("counting", counting, Counting)):
+            if value not in get_args(known):
+                raise UnknownNameError(f"`{what}`", str(value), get_args(known))
+        self._own_answer, self._strategies = final == "orchestrator", strategies
         if isinstance(experts, str) and experts not in _KINDS:
             raise UnknownNameError("kind of experts", experts, _KINDS)
         self._experts = experts
@@ -168,8 +185,14 @@ class ParaManagerEnv(OrchestrationEnv):
         if self._experts == "simulated":
             check_ground_truth(world, task, remedy="experts='real'", known_answers=self._known_answers)
         if world.name not in self._worlds:
-            limits = {"max_calls": self._rules.calls, "rounds": self._rules.turns}
-            prompt = orchestrator_prompt(**limits, models=self._pool, rules=world.rules)
+            prompt = orchestrator_prompt(
+                max_calls=self._rules.calls,
+                rounds=self._rules.turns,
+                models=self._pool,
+                rules=world.rules,
+                strategies=self._strategies,
+                own_answer=self._own_answer,
+            )
             self._worlds[world.name] = prompt, self._tools(world)
         prompt, tools = self._worlds[world.name]
         return EpisodeSetup(prompt, tools, ParaManagerPlay, preference=chosen["preference"])
@@ -180,7 +203,10 @@ class ParaManagerEnv(OrchestrationEnv):
         return self._rules.calls
 
     def final(self, text: str) -> Action:
-        r"""Return the action that ends with the answer `text`: reasoning with ``\boxed{}``, and the final call."""
+        r"""Return the action that ends with the conclusion `text`: reasoning with ``\boxed{}``, and the final call.
+
+        With ``final="orchestrator"`` it is the answer; else the summariser counts it as one vote.
+        """
         boxed = text if r"\boxed{" in text else rf"\boxed{{{text}}}"
         if boxed != text and final_answer(boxed) != text.strip():  # a box ends where its braces match
             boxed = rf"\boxed{{{text.translate(_NO_BRACES)}}}"
@@ -238,8 +264,8 @@ class ParaManagerEnv(OrchestrationEnv):
         simulated = self._experts == "simulated"
         pool = {name: self._models[name] for name in self._pool}
 
-        def role(name: str, models: Mapping[str, ChatModel] = pool, **uses: Tool) -> RoleTool:
-            return RoleTool(name, models, simulated=simulated, uses=uses, timeout=self._timeout)
+        def role(name: str, **uses: Tool) -> RoleTool:
+            return RoleTool(name, pool, simulated=simulated, uses=uses, timeout=self._timeout)
 
         roles = (
             role("standard_reasoner"),
@@ -247,5 +273,7 @@ class ParaManagerEnv(OrchestrationEnv):
             role("knowledge_searcher", search=search),
             role("code_reasoner", python=QuickPython(python) if simulated else python),
         )
-        ends = (role("ensemble_solver"), role(FINAL, {self._summariser: self._models[self._summariser]}))
+        summarisers = {self._summariser: self._models[self._summariser]}
+        final = RoleTool(FINAL, summarisers, simulated=simulated, timeout=self._timeout, own_answer=self._own_answer)
+        ends = (role("ensemble_solver"), final)
         return {**{tool.name: tool for tool in (*roles, search, python, *ends)}, **own}

@@ -19,6 +19,7 @@ from toolorchestra.envs.paramanager.rewards import (
     FINAL,
     MAX_CALLS,
     Budget,
+    Counting,
     Targets,
     cost_units,
     length,
@@ -26,7 +27,7 @@ from toolorchestra.envs.paramanager.rewards import (
     total,
 )
 from toolorchestra.envs.paramanager.tools import RoleTool
-from toolorchestra.envs.parsing import Message
+from toolorchestra.envs.parsing import Message, ParsedCall
 from toolorchestra.envs.play import EpisodeLimits, PlayStart
 from toolorchestra.envs.token_counts import CountTokens, estimate_tokens, text_size
 from toolorchestra.envs.tool_calling import ToolCallingPlay
@@ -37,6 +38,10 @@ MAX_ROUNDS = 12
 """Rounds of an episode, H (§4.3)."""
 MAX_RESULT_TOKENS = 4_096
 """Maximum tokens of one tool's response in an observation (Table 5)."""
+TOOL_NAMES = {"search": "local_search"}
+"""Names of tools in the paper (Table 7) that are other ones here."""
+ARGUMENT_NAMES = {"sub_task": "subtask", "model": "model_id"}
+"""Names by which the paper's prompt (Fig. 10) speaks of arguments, and those of its Table 7."""
 _MIN_CHARACTERS = 64  # characters
 
 
@@ -48,6 +53,7 @@ class Rules(EpisodeLimits):
         calls: Maximum calls of one round.
         targets: Thresholds and targets of the reward.
         diversity: Whether R_div is part of the reward.
+        counting: What counts for R_par and R_fmt: see `reward_parts`.
         count_tokens: Counts the tokens of a text.
         result_tokens: Maximum tokens of one result in an observation.
     """
@@ -56,6 +62,7 @@ class Rules(EpisodeLimits):
     calls: int = MAX_CALLS
     targets: Targets = field(default_factory=Targets)
     diversity: bool = True
+    counting: Counting = "paper"
     count_tokens: CountTokens = estimate_tokens
     result_characters: int = 16 * MAX_RESULT_TOKENS  # tokens decide, and few are longer
     result_tokens: int = MAX_RESULT_TOKENS
@@ -113,7 +120,9 @@ class ParaManagerPlay(ToolCallingPlay):
     def _read(self, action: Any) -> Message:
         """Return an action as a message in which the calls that may not be run are marked."""
         message = super()._read(action)
-        calls, max_calls = message.calls, self.rules.calls
+        calls, max_calls = tuple(map(self._as_published, message.calls)), self.rules.calls
+        if calls != message.calls:
+            message = msgspec.structs.replace(message, calls=calls)
         ends = (place for place, call in enumerate(calls, 1) if call.name == FINAL and call.error is None)
         allowed = min(max_calls, next(ends, len(calls)))
         if len(calls) <= allowed:
@@ -124,6 +133,24 @@ class ParaManagerPlay(ToolCallingPlay):
                 reason = TEXTS["too_many"].format(max_calls=max_calls) if place >= max_calls else TEXTS["after_final"]
                 checked[place] = msgspec.structs.replace(call, error=reason)
         return msgspec.structs.replace(message, calls=tuple(checked))
+
+    def _as_published(self, call: ParsedCall) -> ParsedCall:
+        """Return a call by the names of this library, where it has those of the paper (Table 7, Fig. 10)."""
+        name = call.name if call.name in self.tools else TOOL_NAMES.get(call.name, call.name)
+        arguments = call.arguments
+        if isinstance(self.tools.get(name), RoleTool) and any(
+            f'"{old}"'.encode() in arguments for old in ARGUMENT_NAMES
+        ):
+            try:
+                given = msgspec.json.decode(arguments, type=dict[str, msgspec.Raw])
+            except (msgspec.DecodeError, RecursionError, UnicodeError):
+                return call  # it is answered with what is wrong
+            renamed = {ARGUMENT_NAMES.get(key, key): value for key, value in given.items()}
+            if len(renamed) == len(given):
+                arguments = msgspec.json.encode(renamed)
+        if (name, arguments) == (call.name, call.arguments):
+            return call
+        return msgspec.structs.replace(call, name=name, arguments=arguments)
 
     def _remind(self, turn: Turn) -> Turn:
         """Add the budget left to the end of the observation."""
@@ -157,6 +184,7 @@ class ParaManagerPlay(ToolCallingPlay):
             targets=rules.targets,
             max_calls_per_message=rules.calls,
             count_tokens=rules.count_tokens,
+            counting=rules.counting,
         )
         self._reward(total(parts, diversity=rules.diversity), parts)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -24,6 +24,8 @@ FINAL = "final_answer"
 """The tool that ends an episode."""
 MAX_CALLS = 4
 """Calls of one round, n_max (§4.3)."""
+Counting = Literal["paper", "run"]
+"""What counts for R_par and R_fmt: see `reward_parts`."""
 PARTS = ("task", "format", "diversity", "efficiency")
 """The four parts of the reward, as they are named in the record; the halves of the last two stand beside them."""
 
@@ -157,23 +159,32 @@ def reward_parts(
     targets: Targets = Targets(),
     max_calls_per_message: int = MAX_CALLS,
     count_tokens: CountTokens = estimate_tokens,
+    counting: Counting = "paper",
 ) -> dict[str, float]:
     """Return the parts of the reward of an episode (Eq. 11 to 18).
 
     `PARTS` add up to R. ``diversity`` is the mean of ``parallelism`` and ``tools``, ``efficiency`` that of ``length``
     and ``cost``, which stand beside them. The final round counts as a round of the calls in it. `units` are the cost
     units of a call, by tool; `max_calls_per_message` is how many a round may have.
+
+    With `counting` ``paper``, n_t of Eq. 14 is the number of calls that the round emits, the malformed ones included
+    (Eq. 3, 6), up to the maximum n_max, and Fmt of Eq. 12 looks at the template alone. With ``run`` only calls that
+    were run count, and a round with calls beyond the maximum or after the final one breaks the format. Different tools
+    (Eq. 15) and cost units are those of calls that were run, either way.
     """
     rounds = max(1, len(turns))
     made = [[call.name for call in calls_made(turn)] for turn in turns]
     different = {name for names in made for name in names} - {FINAL}
-    parallelism = float(sum(map(len, made)) / rounds >= targets.parallel)
+    emitted = counting == "paper"
+    counts = [min(len(turn.calls), max_calls_per_message) for turn in turns] if emitted else list(map(len, made))
+    formed = [well_formed(turn.message) and (emitted or is_action(turn, max_calls_per_message)) for turn in turns]
+    parallelism = float(sum(counts) / rounds >= targets.parallel)
     tools = float(len(different) >= targets.tools)
     short = soft_budget(sum(length(turn, count_tokens) for turn in turns), targets.length)
     cheap = soft_budget(cost_units(turns, units), targets.cost)
     return {
         "task": float(solved),
-        "format": sum(well_formed(turn.message) and is_action(turn, max_calls_per_message) for turn in turns) / rounds,
+        "format": sum(formed) / rounds,
         "diversity": (parallelism + tools) / 2,
         "efficiency": (short + cheap) / 2,
         "parallelism": parallelism,

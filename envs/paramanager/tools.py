@@ -65,6 +65,7 @@ class RoleTool(Tool):
         simulated: Whether the models are simulated, and get the ground truth with each request.
         uses: Tools that the role works with, as arguments of its function.
         timeout: Seconds of real time after which a real model is given up.
+        own_answer: Of `final_answer`: whether what the orchestrator concludes beside the call is the answer.
 
     Attributes:
         units: What a call costs, in cost units.
@@ -80,6 +81,7 @@ class RoleTool(Tool):
         simulated: bool,
         uses: Mapping[str, Tool] | None = None,
         timeout: float | None = None,
+        own_answer: bool = False,
     ) -> None:
         parameters = {}
         if name not in ("ensemble_solver", FINAL):
@@ -96,7 +98,7 @@ class RoleTool(Tool):
         self.blocking = not simulated
         self.timeout = None if simulated else timeout
         self._models = dict(models)
-        self._simulated = simulated
+        self._simulated, self._own_answer = simulated, own_answer
         self._role = functools.partial(ROLES[name], temperature=TEMPERATURE, **(uses or {}))
 
     def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
@@ -113,7 +115,7 @@ class RoleTool(Tool):
         if not self._simulated:  # a subtask says nothing of the place, the original problem does
             return msgspec.structs.replace(question, rules=of_the_place(context)) if subtask else question
         if self.name == FINAL:
-            problem, candidates = final_problem(context), conclusions(context)
+            problem, candidates = final_problem(context), conclusions(context, own_answer=self._own_answer)
         else:  # what is not in the request a model must recall: a model may know it, or not
             problem = problem_for(context, subtask, searches=True, role=_TRADES.get(self.name))
             candidates = candidates_in(context) if sees else ()
@@ -161,14 +163,18 @@ def history(context: ToolContext) -> str:
     return "\n".join(lines)
 
 
-def conclusions(context: ToolContext) -> tuple[str, ...]:
-    r"""Return the answers that the summariser chooses among.
+def conclusions(context: ToolContext, *, own_answer: bool = False) -> tuple[str, ...]:
+    r"""Return the answers that the summariser chooses among: those of sub-agents, each a vote.
 
-    What the orchestrator concludes in ``\boxed{}`` beside the last call stands; else it is what sub-agents answered.
+    What the orchestrator concludes in ``\boxed{}`` beside the last call is the first of them, one vote like the others
+    (Eq. 7: the summariser reads r_T as part of the history); with `own_answer` it is the only one.
     """
-    if own := _concluded(context):
+    own, given = _concluded(context), candidates_in(context)
+    if own and own_answer:
         return (own,)
-    return tuple(answer for answer in candidates_in(context) if "<tool_call>" not in answer)  # a next step is none
+    if own:  # the first of those given is the same conclusion, read as one box
+        given = given[1:]
+    return (*([own] if own else []), *(answer for answer in given if "<tool_call>" not in answer))  # a step is none
 
 
 def _concluded(context: ToolContext) -> str:

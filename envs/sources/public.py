@@ -23,6 +23,7 @@ from toolorchestra.envs.sources.public_rows import Paragraph, PublicSet, read_ro
 from toolorchestra.envs.sources.questions import QuestionSource, QuestionWorld, make_question
 from toolorchestra.envs.sources.row_files import FILE_KINDS, Files, Row, split_rows, tasks_of
 from toolorchestra.envs.tools.search import BM25Index, Index, LocalSearch, Passage
+from toolorchestra.envs.tools.search_vectors import model_index
 from toolorchestra.toolscale.domain import SPLITS
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.task import Task
@@ -55,7 +56,8 @@ def load_public(
             ``.csv``, ``.tsv`` or ``.parquet``, with the set's columns) is the split ``test``; a mapping says which file
             is which, and so does a folder with files that are named as the splits are (``train.jsonl``).
         limit: Maximum number of questions of each split; None for all.
-        revision: Commit, tag or branch that is read; None for the commit in `DATASETS`.
+        revision: Commit, tag or branch that is read; None for the commit in `DATASETS`, which two sets have not: theirs
+            has to be given.
         held_out: For a set with one split: the share of its questions that are the split ``test``, all others being
             ``train``. The id of a question decides where it goes.
         tools: Tools that are available beside the search in the set's paragraphs.
@@ -94,6 +96,7 @@ class PublicOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limit: int | None = None
     revision: str | None = None
     held_out: float = 0.0
+    embeddings: str | None = None
 
 
 def public_source(name: str, options: Mapping[str, Any]) -> QuestionSource:
@@ -115,7 +118,10 @@ def public_source(name: str, options: Mapping[str, Any]) -> QuestionSource:
 @functools.lru_cache(maxsize=8)
 def _loaded(name: str, options: bytes) -> QuestionSource:
     given = msgspec.json.decode(options, type=PublicOptions)
-    return load_public(name, given.files, limit=given.limit, revision=given.revision, held_out=given.held_out)
+    index = BM25Index if given.embeddings is None else partial(model_index, model=given.embeddings)
+    return load_public(
+        name, given.files, limit=given.limit, revision=given.revision, held_out=given.held_out, index=index
+    )
 
 
 def _by_split(files: Files) -> Files:

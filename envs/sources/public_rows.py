@@ -41,6 +41,7 @@ class PublicSet(HubSet, frozen=True, forbid_unknown_fields=True, kw_only=True):
     Attributes:
         subject: Subject of the skill that its questions take.
         columns_from: Where its columns were read.
+        licence: Licence that its authors state, where it is known.
         note: What a reader of its documentation should know.
         question: Columns of the question.
         before: Columns of what comes before the question, such as a context.
@@ -70,6 +71,7 @@ class PublicSet(HubSet, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     subject: str
     columns_from: str
+    licence: str = ""
     note: str = ""
     question: tuple[str, ...]
     before: tuple[str, ...] = ()
@@ -200,7 +202,7 @@ def _answers(known: PublicSet, row: Row) -> tuple[str, ...]:
     """Return the accepted answers; none if the set is published without them, or a solution has no box."""
     answer = _text(row, known.answer, "")
     if known.answer and not answer and not known.solution:
-        if all(_at(row, name) is None for name in known.answer):
+        if all(_at(row, name) is None and name not in row for name in known.answer):
             raise KeyError(known.answer[0])
         return ()  # test sets are published without answers
     if not answer:

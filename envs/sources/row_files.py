@@ -30,7 +30,8 @@ class HubSet(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     Attributes:
         hub: Its name on the hub; or, of a set whose `files` are elsewhere, the page that publishes it.
         splits: The hub's split for each split of the library.
-        revision: Commit that is read; a later one may hold other questions or columns.
+        revision: Commit that is read, since a later one may hold other questions or columns; None if no commit is known
+            here, so that whoever reads the set has to name one.
         config: Its configuration there, if it has several.
         files: Files of a split (of the library), if the set is read by file: names in the hub's repository, or whole
             addresses.
@@ -38,7 +39,7 @@ class HubSet(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     hub: str
     splits: dict[str, str]
-    revision: str
+    revision: str | None = None
     config: str | None = None
     files: dict[str, list[str]] = {}
 
@@ -50,10 +51,16 @@ def split_rows(known: HubSet, files: Files, revision: str | None = None) -> dict
 
     Raises:
         UnknownNameError: There is no such split.
-        OptionError: The set cannot be read where it is published, or a file cannot be read.
+        OptionError: The set cannot be read where it is published, no revision of it is known or given, or a file cannot
+            be read.
     """
     if files is None:
-        return {split: (known.hub, _published(known, split, revision or known.revision)) for split in known.splits}
+        if (commit := revision or known.revision) is None:
+            raise OptionError(
+                f"{known.hub}: expected a `revision`, since no commit of this set is known here. Give the commit to "
+                "read, which the set's page lists ('main' is whatever is there today), or local `files`."
+            )
+        return {split: (known.hub, _published(known, split, commit)) for split in known.splits}
     if revision is not None:
         raise OptionError(f"revision: expected none beside `files`, which are not of the hub, got {revision!r}.")
     if not isinstance(files, Mapping):
@@ -76,9 +83,12 @@ def tasks_of(
             try:
                 task = make(row, number)
             except (LookupError, TypeError, ValueError, AttributeError, msgspec.MsgspecError) as error:
+                reason = f"{type(error).__name__}: {error}"
+                if isinstance(error, KeyError) and error.args and error.args[0] not in row:
+                    reason = f"{error.args[0]!r} is missing"
                 raise OptionError(
                     f"{origin}, row {number + 1}: expected the columns {columns}, found {', '.join(map(str, row))} "
-                    f"({type(error).__name__}: {error})."
+                    f"({reason})."
                 ) from None
             if task is not None:
                 yield task

@@ -96,10 +96,11 @@ def read(action: Action, message: str, tools: Mapping[str, Any]) -> ParsedAction
             return FormatFault(f"{reason} Write call_tool or text_reasoning into <ACTION>.")
         case Action.SELECT if sections["SELECTED_TOOL"] not in tools:
             name = sections["SELECTED_TOOL"]
-            if name.lower() not in tools:
+            known = {_bare(tool): tool for tool in tools}
+            if _bare(name) not in known:
                 reason = unknown_name("tool", _short(name), tools)
                 return FormatFault(f"{reason} Write a name of the list into <SELECTED_TOOL>.")
-            sections["SELECTED_TOOL"] = name.lower()
+            sections["SELECTED_TOOL"] = known[_bare(name)]
         case Action.INFER if _ANSWER in sections and not (boxed(sections[_ANSWER]) or "").strip():
             remedy = "Put the final answer into a box, or leave <ANSWER> out if you have none yet."
             return FormatFault(rf"Expected \boxed{{…}} in <ANSWER>, found {_short(sections[_ANSWER])!r}. {remedy}")
@@ -122,6 +123,11 @@ def _sections(message: str) -> list[tuple[str, str]] | FormatFault:
         found.append((tag, text[opening.end() : end]))
         place = end + len(tag) + 3
     return found
+
+
+def _bare(name: str) -> str:
+    """Return a tool's name without case and underscores: the paper's WebSearch is web_search."""
+    return name.lower().replace("_", "")
 
 
 def _short(text: str) -> str:

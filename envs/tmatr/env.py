@@ -13,6 +13,7 @@ from toolorchestra.envs.multiagent.views import SingleAgentEnv
 from toolorchestra.envs.task_env import EpisodeSetup, TaskOptions
 from toolorchestra.envs.task_source import TaskSource
 from toolorchestra.envs.tmatr.actions import AGENT_ACTIONS, BRANCHES, Action
+from toolorchestra.envs.tmatr.paper_prompts import paper_opening, paper_system
 from toolorchestra.envs.tmatr.play import Roles, TMATRPlay, request
 from toolorchestra.envs.tmatr.prompts import system_prompt
 from toolorchestra.envs.tmatr.rewards import RewardRule
@@ -32,6 +33,8 @@ ROLES: dict[str, Roles] = {
     "per_action": dict(zip(AGENT_ACTIONS, ("decider", "selector", "planner", "executor", "inferencer"), strict=True)),
 }
 """Agents of the actions, by name."""
+PROMPTS = ("own", "paper")
+"""Whose prompts the agents read."""
 
 
 class TMATREnv(MultiAgentEnv):
@@ -58,6 +61,7 @@ class TMATREnv(MultiAgentEnv):
         tools: Further tools, such as `toolorchestra.envs.tools.search_web.WebSearch`.
         rule: Weights of the reward: a `RewardRule`, or its options by name.
         shown_characters: Maximum characters of a result, goal or plan in an observation; longer ones are cut.
+        prompts: ``own``, this library's, or ``paper``, those of Figures 8 to 14.
         options: See `TaskOptions`: `domain`, `tasks`, `split`, `difficulty`, `render_mode`, `answer`,
             `orchestrator`, `judge`.
 
@@ -92,6 +96,7 @@ class TMATREnv(MultiAgentEnv):
         tools: Iterable[Tool] = (),
         rule: RewardRule | Mapping[str, float] | None = None,
         shown_characters: int = 16_384,
+        prompts: str = "own",
         **options: Unpack[TaskOptions],
     ) -> None:
         if min(max_turns, shown_characters) < 1 or max_retries < 0:
@@ -100,6 +105,9 @@ class TMATREnv(MultiAgentEnv):
         super().__init__(source, cycles, options)
         if noise and python != "simulated":
             raise OptionError("`noise` is of the simulated Python: give python='simulated', the default.")
+        if prompts not in PROMPTS:
+            raise UnknownNameError("value of `prompts`", prompts, PROMPTS)
+        self.prompts = prompts
         self.roles = _roles(roles)
         self.max_turns = max_turns
         self.max_retries = max_retries
@@ -125,13 +133,20 @@ class TMATREnv(MultiAgentEnv):
                 buffer["local_search"] = manual_search(world, "Search the manual of the place: its rules and tools.")
             self._tool_buffers[world.name] = buffer
         tools = self._tool_buffers[world.name]
+        paper, decides = self.prompts == "paper", self.roles[Action.DECIDE]
         prompts = {}
         for agent in self.possible_agents:
             actions = [action for action in AGENT_ACTIONS if self.roles[action] == agent]
-            prompts[agent] = system_prompt(agent, actions, tools, self.max_turns, world.rules)
+            if paper:
+                prompts[agent] = paper_system(decides=agent == decides, rules=world.rules)
+            else:
+                prompts[agent] = system_prompt(agent, actions, tools, self.max_turns, world.rules)
         openings = {agent: [{"role": "system", "content": prompt}] for agent, prompt in prompts.items()}
-        first = f"{task.instruction}\n\n{request(Action.DECIDE, 1, self.max_turns)}"
-        openings[self.roles[Action.DECIDE]].append({"role": "user", "content": first})
+        if paper:
+            first = paper_opening(task.instruction, tools)
+        else:
+            first = f"{task.instruction}\n\n{request(Action.DECIDE, 1, self.max_turns)}"
+        openings[decides].append({"role": "user", "content": first})
         rules = functools.partial(
             TMATRPlay,
             roles=self.roles,
@@ -139,6 +154,7 @@ class TMATREnv(MultiAgentEnv):
             max_turns=self.max_turns,
             max_retries=self.max_retries,
             shown_characters=self.shown_characters,
+            paper=paper,
         )
         return EpisodeSetup(prompts[self.agents_at_start[0]], tools, rules, openings)
 

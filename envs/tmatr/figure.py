@@ -11,7 +11,7 @@ from rich.text import Text
 from rich.tree import Tree as Lines
 
 from toolorchestra.envs.render import OUTCOME_STYLE, WIDTH, drawn
-from toolorchestra.envs.svg import STYLE, Point, box, curve, cut, document, escaped
+from toolorchestra.envs.svg import EDGE, STYLE, Point, box, curve, cut, document, escaped
 from toolorchestra.envs.tmatr.actions import Action
 from toolorchestra.envs.tmatr.tree import DecisionTree, TreeNode
 
@@ -21,10 +21,9 @@ _MARGIN, _HEAD = 24, 44
 _COLOURS = ("blue", "magenta", "yellow", "cyan", "green")
 _FILLS = ("#e8f0fb", "#f7e9f7", "#fdf3dc", "#e2f4f5", "#eaf5e6")
 _GOOD, _BAD = ("#e3f4e4", "#3d8b45"), ("#fbe3e1", "#b5402f")
-_EDGE = "#9aa4b2"
 _STYLE = (
-    f"<style>{STYLE}.label{{paint-order:stroke;stroke:#fff;stroke-width:4px}}"
-    f".edge{{fill:none;stroke:{_EDGE};stroke-width:1.4}}</style>"
+    f"<style>{STYLE}.label{{paint-order:stroke;stroke-width:4px}}"
+    f".edge{{fill:none;stroke:{EDGE};stroke-width:1.4}}</style>"
 )
 
 
@@ -47,14 +46,16 @@ def svg(tree: DecisionTree) -> str:
     summary = f"{tree.task_id}: {'in progress' if tree.outcome is None else _ending(tree).plain}"
     parts = [
         f'<g><title>{escaped(tree.question)}</title><text class="id" x="{_MARGIN}" y="22">'
-        f"{escaped(tree.question, width // 7)}</text></g>",
-        f'<text class="small" x="{_MARGIN}" y="{height - 10}">{escaped(summary, width // 6)}</text>',
+        f"{escaped(tree.question, (width - 2 * _MARGIN) // 8)}</text></g>",
+        f'<text class="small" x="{_MARGIN}" y="{height - 10}">{escaped(summary, (width - 2 * _MARGIN) // 6)}</text>',
     ]
     for edge in tree.edges:
         parts.append(curve(places[edge.start], places[edge.end], _SIZE))
         if edge.label:
             x, y = places[edge.end][0] + _WIDTH / 2 + 6, places[edge.end][1] - 6
-            parts.append(f'<text class="small label" x="{x:g}" y="{y:g}">{escaped(edge.label, 24)}</text>')
+            parts.append(
+                f'<text class="small label" stroke="#ffffff" x="{x:g}" y="{y:g}">{escaped(edge.label, 24)}</text>'
+            )
     parts += [_box(tree, node, places[node.id]) for node in tree.nodes]
     return document(width, height, [_STYLE], parts)
 
@@ -144,4 +145,4 @@ def _colours(tree: DecisionTree, node: TreeNode) -> tuple[str, str]:
     """Return fill and border of a box."""
     if _is_bad(node):
         return _BAD
-    return _GOOD if _is_end(node) else (_FILLS[_number(tree, node) % len(_FILLS)], _EDGE)
+    return _GOOD if _is_end(node) else (_FILLS[_number(tree, node) % len(_FILLS)], EDGE)

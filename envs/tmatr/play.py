@@ -10,7 +10,8 @@ An episode is a sequence of turns, and each turn adds a branch to a tree of atom
 EXECUTE, INFER and ANSWER. An agent observes the question, the goal, the plan or the tool that its action needs, each
 once. Only the agent that decides observes the result of a turn, so the goal must contain what the others need to know.
 
-The last line of every observation names the action to take next. A malformed message is answered with what is wrong
+The last line of every observation names the action to take next; with the prompts of the paper the whole message does
+(`toolorchestra.envs.tmatr.paper_prompts`). A malformed message is answered with what is wrong
 with it, and may be written again `max_retries` times; then the turn is lost.
 """
 
@@ -25,6 +26,7 @@ from toolorchestra.envs.episode import CallRecord
 from toolorchestra.envs.parsing import Message
 from toolorchestra.envs.play import Play, PlayStart
 from toolorchestra.envs.tmatr.actions import CALL, FORMS, Action, FormatFault, ParsedAction, read
+from toolorchestra.envs.tmatr.paper_prompts import paper_request
 from toolorchestra.envs.tmatr.prompts import description
 from toolorchestra.envs.tmatr.rewards import RewardRule, reward_parts
 from toolorchestra.envs.tools.text_input import arguments_of, fence_parameter
@@ -69,6 +71,7 @@ class TMATRPlay(Play):
         max_turns: int,
         max_retries: int,
         shown_characters: int,
+        paper: bool = False,
     ) -> None:
         super().__init__(start)
         self.roles = roles
@@ -76,6 +79,7 @@ class TMATRPlay(Play):
         self.max_turns = max_turns
         self.max_retries = max_retries
         self.shown_characters = shown_characters
+        self.paper = paper
         self.action = Action.DECIDE
         self.turn = self.attempt = 1
         self.goal = self.tool = self.plan = ""
@@ -124,14 +128,22 @@ class TMATRPlay(Play):
     def _ask(self, action: Action, *needed: str) -> None:
         """Ask the agent of an action for it, with what the action needs."""
         agent = self.roles[action]
+        if self.paper:
+            fields = {"question": self.episode.instruction, "goal": self._cut(self.goal), "plan": self._cut(self.plan)}
+            self._pass(action, paper_request(action, **fields, tool_information="\n".join(needed)))
+            return
         parts = []
         if agent != self.roles[Action.DECIDE] and not any(agent in turn.observations for turn in self.episode.turns):
             parts.append(self.episode.instruction)
         if agent not in {self.roles[above] for above in _ABOVE[action]}:
             parts.append(f"Goal: {self._cut(self.goal)}")
-        self.observe(agent, "\n\n".join([*parts, *needed, request(action, self.turn, self.max_turns)]))
+        self._pass(action, "\n\n".join([*parts, *needed, request(action, self.turn, self.max_turns)]))
+
+    def _pass(self, action: Action, asked: str) -> None:
+        """Show the agent of an action what is asked of it, and let it act."""
+        self.observe(self.roles[action], asked)
         self.action, self.attempt = action, 1
-        self.pass_to(agent)
+        self.pass_to(self.roles[action])
 
     def _next_turn(self, returned: str) -> None:
         """End a turn, and show its result to the agent that decides."""
@@ -149,7 +161,8 @@ class TMATRPlay(Play):
         if left:
             self.attempt += 1
             again = f"{fault.reason} Write it again; {left} attempt{'s' if left > 1 else ''} left."
-            self.observe(self.current_agent, f"{again}\n\n{request(self.action, self.turn, self.max_turns)}")
+            asked = "" if self.paper else f"\n\n{request(self.action, self.turn, self.max_turns)}"
+            self.observe(self.current_agent, again + asked)
         else:
             self._next_turn(f"RETURN of {self.action}, none: no message of the right form.")
 

@@ -1,21 +1,23 @@
 r"""The scripted teacher of TMATR: demonstrations, and injected errors.
 
-It can demonstrate some families of the source `Math` (`DEMONSTRATIONS`) and no other task: by a tool and its input, a
-formula over the numbers of the problem, or by the answer alone. Its messages are short and all in one form, so that a
-small model can learn to write them. They follow from what the agent has observed, so the teacher recovers when another
-agent has made a mistake.
+It can demonstrate some families of the source `Math`, those of `MathParity` (`DEMONSTRATIONS`), and no other task: by a
+tool and its input, a formula over the numbers of the problem, or by the answer alone, known or guessed. Its messages
+are short and all in one form, so that a small model can learn to write them. They follow from what the agent has
+observed, so the teacher recovers when another agent has made a mistake.
 """
 
 from __future__ import annotations
 
 import random
 import re
+import zlib
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from toolorchestra.envs.episode import CallRecord
+from toolorchestra.envs.sources.math.parity import WORDS
 from toolorchestra.envs.sources.math.programs import PROGRAMS
 from toolorchestra.envs.tmatr.actions import CALL, REASON, Action
 from toolorchestra.envs.tmatr.play import TMATRPlay
@@ -41,6 +43,8 @@ class ToolDemonstration(msgspec.Struct, frozen=True):
         mistake: A likely wrong input.
         levels: Levels of the problems for which `input` is right.
         by_heart: The teacher knows the answer without the tool.
+        guessed: Without the tool it guesses between `WORDS`, which is right half of the time.
+        domain: World of the family.
     """
 
     tool: str
@@ -48,6 +52,8 @@ class ToolDemonstration(msgspec.Struct, frozen=True):
     mistake: str
     levels: tuple[int, ...] = (1, 2, 3)
     by_heart: bool = False
+    guessed: bool = False
+    domain: str = "math"
 
 
 _FAMILIES = read_yaml(Path(__file__).with_name("demonstrations.yaml"))
@@ -59,8 +65,8 @@ DEMONSTRATIONS = {
 
 def demonstration_of(task: Task) -> ToolDemonstration | None:
     """Return the demonstration of a task with its numbers filled in, or None if there is none."""
-    demonstration = DEMONSTRATIONS.get(task.intent) if task.domain == "math" else None
-    if demonstration is None or task.difficulty not in demonstration.levels:
+    demonstration = DEMONSTRATIONS.get(task.intent)
+    if demonstration is None or task.domain != demonstration.domain or task.difficulty not in demonstration.levels:
         return None
     given = task.bindings["given"]
     right, wrong = demonstration.input.format(**given), demonstration.mistake.format(**given)
@@ -104,9 +110,11 @@ def teach(play: TMATRPlay) -> str:
 def inject_error(play: TMATRPlay, rng: random.Random) -> str:
     """Return a wrong message of the current agent, in the form in which `teach` writes the right one.
 
-    DECIDE takes the other branch, or gives a number that is not the result; SELECT takes another tool; EXECUTE makes
-    the mistake of the demonstration; PLAN leads to no answer; INFER gives none or another one, or one where it should
-    give none. There are few kinds of mistakes, so that a small model learns other decisions and not other spellings.
+    DECIDE takes the other branch, or gives a number that is not the result (where the answer can be guessed it does no
+    more than guess in the first turn, since a guess later on would be no error); SELECT takes another tool; EXECUTE
+    makes the mistake of the demonstration; PLAN leads to no answer; INFER gives none or another one, or one where it
+    should give none. There are few kinds of mistakes, so that a small model learns other decisions and not other
+    spellings.
 
     Raises:
         OptionError: There is no demonstration of the task.
@@ -115,6 +123,8 @@ def inject_error(play: TMATRPlay, rng: random.Random) -> str:
     match play.action:
         case Action.DECIDE:
             right = teach(play)
+            if demonstration.guessed and play.turn > 1:
+                return right
             if CALL in right:
                 return _decision(REASON, RECALL)
             if RECALL in right or rng.random() < 0.5:
@@ -148,7 +158,12 @@ def _answer(play: TMATRPlay) -> str | None:
         return None
     if play.goal.startswith(GIVE):
         return play.goal[len(GIVE) :].strip()
-    return boxed(play.task.answer) if play.goal == RECALL and _known(play).by_heart else None
+    if play.goal != RECALL:
+        return None
+    demonstration = _known(play)
+    if demonstration.guessed:
+        return WORDS[zlib.crc32(play.task.id.encode()) % 2]
+    return boxed(play.task.answer) if demonstration.by_heart else None
 
 
 def _value(call: CallRecord) -> str:

@@ -14,6 +14,7 @@ import msgspec
 
 from toolorchestra.envs.episode import Episode, Turn
 from toolorchestra.envs.tmatr.actions import AGENT_ACTIONS, Action, FormatFault, read
+from toolorchestra.envs.tmatr.paper_prompts import asked_for
 from toolorchestra.envs.tmatr.play import result_text
 from toolorchestra.envs.token_counts import estimate_tokens
 from toolorchestra.toolscale.errors import OptionError
@@ -121,13 +122,22 @@ def decision_tree(episode: Episode) -> DecisionTree:
 
 
 def _requested(episode: Episode) -> Iterator[tuple[Turn, Action, int]]:
-    """Yield each message with the action that was asked for, and the number of the turn."""
+    """Yield each message with the action that was asked for, and the number of the turn.
+
+    Where the prompts are the paper's, a turn begins when DECIDE is asked for; what asks for nothing is a refusal.
+    """
     latest = {agent: str(opening[-1]["content"]) for agent, opening in episode.openings.items()}
+    asked: Action | None = None
+    turn = 0
     for move in episode.turns:
-        found = _REQUEST.match(latest[move.agent].rsplit("\n", 1)[-1])
-        if found is None:
+        text = latest[move.agent]
+        if found := _REQUEST.match(text.rsplit("\n", 1)[-1]):
+            asked, turn = Action(found[1]), int(found[2])
+        elif action := asked_for(text):
+            asked, turn = action, turn + (action is Action.DECIDE)
+        if asked is None:
             raise OptionError(f"Expected an episode of TMATR, which has a decision tree; found {episode.env_id}.")
-        yield move, Action(found[1]), int(found[2])
+        yield move, asked, turn
         latest |= move.observations
 
 

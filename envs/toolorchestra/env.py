@@ -9,12 +9,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Unpack, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, SupportsFloat, Unpack, get_args
 
 from toolorchestra.agents.experts.catalog import Catalog
 from toolorchestra.envs.base import OrchestrationEnv, OrchestrationOptions, ToolSchemas
 from toolorchestra.envs.ground_truth.known_answers import check_ground_truth
 from toolorchestra.envs.orchestrator_rates import with_catalog
+from toolorchestra.envs.parsing import Action
 from toolorchestra.envs.play import EpisodeLimits, Play
 from toolorchestra.envs.task_env import EpisodeSetup
 from toolorchestra.envs.task_source import TaskSource
@@ -27,7 +28,14 @@ from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Tool
 from toolorchestra.toolscale.yaml_reader import read_yaml
 
-_PROMPTS: dict[str, str] = read_yaml(Path(__file__).with_name("prompts.yaml"))
+if TYPE_CHECKING:
+    from toolorchestra.envs.tools.mcp import McpTools
+
+_PROMPTS: dict[str, Any] = read_yaml(Path(__file__).with_name("prompts.yaml"))
+
+
+Effort = Literal["low", "medium", "high"]
+"""How much an orchestrator is asked to reason (§6.4)."""
 
 
 class ToolOrchestraEnv(OrchestrationEnv):
@@ -54,8 +62,9 @@ class ToolOrchestraEnv(OrchestrationEnv):
         max_cost: US dollars that an episode may cost, the orchestrator's own messages included, or None.
         max_seconds: Virtual seconds that an episode may take, likewise, or None.
         result_characters: Maximum characters of a result in an observation.
-        tools: Which tools there are: ``domain`` (the world's own), ``basic`` (web search, local search and Python as
-            well), ``full`` (the experts too, as in the paper), or names of tools.
+        tools: Which tools there are: ``none``, ``domain`` (the world's own), ``basic`` (web search, local search and
+            Python as well), ``full`` (the experts too, as in the paper), or names of tools. Without tools, tasks in
+            domains cannot be solved (Table 1, note *).
         tool_config: Which experts are there, and at what price: a tool configuration of the catalogue
             (``evaluation``, ``training``, ``unseen-models``, …), or ``random``: for each task a subset of experts and
             basic tools of its own, at its own prices (§3.3).
@@ -71,8 +80,12 @@ class ToolOrchestraEnv(OrchestrationEnv):
             fictional encyclopaedia, or where a world has its own local search, what that finds. The catalogue may name
             an endpoint that searches the real web.
         timeout: Seconds of real time after which a real expert is given up.
+        effort: How much the prompt asks the orchestrator to reason, ``low``, ``medium`` or ``high`` (§6.4, Table 4);
+            None: it says nothing of that.
         known_answers: Whether simulated experts may play questions of which only the answer is known, as of public data
             sets, without a `KnownAnswersWarning`.
+        mcp: Servers of the Model Context Protocol whose tools are there as well, beside those that `tools` says: a
+            URL, a file in the form of ``mcpServers``, or a mapping; see `toolorchestra.envs.tools.mcp`.
         options: See `TaskOptions` and `OrchestrationOptions`.
 
     Reset options: ``task_id``, ``split``, ``difficulty``, ``tools``, ``tool_config``, ``tool_config_seed``,
@@ -109,7 +122,9 @@ class ToolOrchestraEnv(OrchestrationEnv):
         corpus: str | Path | None = None,
         web_corpus: str | Path | None = None,
         timeout: float = 120.0,
+        effort: Effort | None = None,
         known_answers: bool = False,
+        mcp: str | Path | Mapping[str, Any] | None = None,
         **options: Unpack[OrchestrationOptions],
     ) -> None:
         limits = EpisodeLimits(max_turns, max_cost, max_seconds, result_characters)
@@ -122,12 +137,20 @@ class ToolOrchestraEnv(OrchestrationEnv):
         self._check: Callable[[World, Task], None] | None = None
         if experts == "simulated":
             self._check = functools.partial(check_ground_truth, remedy="experts='real'", known_answers=known_answers)
-        self._prompts: dict[str, str] = {}
+        if effort is not None and effort not in get_args(Effort):
+            raise UnknownNameError("effort", str(effort), get_args(Effort))
+        self._effort: list[str] = [] if effort is None else [_PROMPTS["effort"][effort]]
+        self._prompts: dict[tuple[str, bool], str] = {}
         self._configured: dict[Any, _Configured] = {}
         self._current: _Configured | None = None
-        if tools not in ("domain", None):  # wrong options raise now, not at a reset
+        if tools not in ("none", "domain", None):  # wrong options raise now, not at a reset
             _check_level(tools)
             self._toolkit.configure(tool_config, 0, "")
+        self._mcp: McpTools | None = None
+        if mcp is not None:
+            from toolorchestra.envs.tools.mcp import McpTools
+
+            self._mcp = McpTools(mcp)
 
     @functools.cached_property
     def _toolkit(self) -> Toolkit:
@@ -135,22 +158,29 @@ class ToolOrchestraEnv(OrchestrationEnv):
         return self._make_toolkit()
 
     def _begin(self, task: Task, world: World, chosen: Mapping[str, Any]) -> EpisodeSetup:
+        if self._mcp is not None:
+            self._mcp.end_episode()
         level, preference = chosen["tools"], chosen["preference"]
         tools: Mapping[str, Tool] | None = world.tools if level is None or level == "domain" else None
+        if level == "none":
+            tools = {}
         if tools is None and not isinstance(level, str) and all(name in world.tools for name in level):
             tools = {name: tool for name, tool in world.tools.items() if name in level}
         if tools is not None:
             self._current = None
-            prompt = self._prompts.get(world.name)
+            key = world.name, level == "none"
+            prompt = self._prompts.get(key)
             if prompt is None:
-                prompt = self._prompts[world.name] = f"{_PROMPTS['calls']}\n{world.rules}"
-            return EpisodeSetup(prompt, tools, ToolCallingPlay, preference=preference, draws_noise=False)
+                opening = _PROMPTS["alone" if level == "none" else "calls"]
+                prompt = self._prompts[key] = "\n".join([opening, *self._effort, world.rules])
+            every = self._with_servers(tools)
+            return EpisodeSetup(prompt, every, ToolCallingPlay, preference=preference, draws_noise=False)
         current = self._current = self._configure(task, world, chosen)
         if current.experts and self._check is not None:
             self._check(world, task)
         if preference is not None and chosen["tool_config"] == RANDOM:  # it may speak of what is not there this time
             preference = self._prefer(preference, (*world.tools, *self._toolkit.pool(RANDOM)), task)
-        parts = [_PROMPTS["calls"], *([_PROMPTS["experts"]] if current.experts else []), world.rules]
+        parts = [_PROMPTS["calls"], *([_PROMPTS["experts"]] if current.experts else []), *self._effort, world.rules]
         prompt = "\n".join(parts)
         return EpisodeSetup(prompt, current.tools, ToolCallingPlay, preference=preference, draws_noise=current.experts)
 
@@ -164,11 +194,30 @@ class ToolOrchestraEnv(OrchestrationEnv):
                 raise OptionError(unknown_name("tool", wrong[0], known))
         if name == RANDOM:
             config = toolkit.configure(name, chosen["tool_config_seed"], task.id)
-            return _Configured.of(toolkit.tools(world, level, config))
+            return _Configured.of(self._with_servers(toolkit.tools(world, level, config)))
         key = (world.name, name, level if isinstance(level, str) else tuple(level))
         if key not in self._configured:
-            self._configured[key] = _Configured.of(toolkit.tools(world, level, toolkit.configure(name, 0, "")))
+            found = toolkit.tools(world, level, toolkit.configure(name, 0, ""))
+            self._configured[key] = _Configured.of(self._with_servers(found))
         return self._configured[key]
+
+    def _with_servers(self, tools: Mapping[str, Tool]) -> Mapping[str, Tool]:
+        """Return tools and those of MCP servers."""
+        if self._mcp is None:
+            return tools
+        if both := tools.keys() & self._mcp.tools.keys():
+            raise OptionError(
+                f"An MCP server has a tool called {min(both)!r}, as the environment has: name the others of the server "
+                "in its `tools`."
+            )
+        return {**tools, **self._mcp.tools}
+
+    def step(self, action: Action) -> tuple[str, SupportsFloat, bool, bool, dict[str, Any]]:
+        """Take one message of the orchestrator; see the class for the returned values."""
+        result = super().step(action)
+        if self._mcp is not None and (result[2] or result[3]):
+            self._mcp.end_episode()
+        return result
 
     def _tool_schemas(self, play: Play) -> ToolSchemas:
         return super()._tool_schemas(play) if self._current is None else self._current.schemas
@@ -179,6 +228,8 @@ class ToolOrchestraEnv(OrchestrationEnv):
         self._configured.clear()
         if "_toolkit" in self.__dict__:
             self._toolkit.close()
+        if self._mcp is not None:
+            self._mcp.end_episode()
 
 
 def _check_level(level: Level | Sequence[str]) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 
 from toolorchestra.agents.chat.base import ChatModel, ChatRequest, Completion, ToolCall, WrappedModel, hermes_calls
-from toolorchestra.agents.experts.specification import TYPICAL_STEPS, ExpertSpec, Role
+from toolorchestra.agents.experts.specification import ExpertSpec, Role
 from toolorchestra.agents.subagents.coding import code_reasoner
 from toolorchestra.agents.subagents.prompts import prompt
 from toolorchestra.agents.subagents.question import SubAgentQuestion, SubAgentReply
@@ -48,7 +48,6 @@ _QUESTION = ParameterSpec(
     required=False,
     max_length=8_000,
 )
-_TYPICAL_READING = 2_000  # prompt tokens of a typical call, for its mean price
 
 PROPOSE = Path(__file__).with_name("propose.txt").read_text(encoding="utf-8").strip()
 """System prompt of an expert in a domain."""
@@ -102,7 +101,7 @@ class ExpertTool(Tool):
     @property
     def mean_price(self) -> float:
         """US dollars of a typical call."""
-        return self.spec.price.cost(_TYPICAL_READING, round(self.spec.tokens.mean(TYPICAL_STEPS)))
+        return self.spec.typical_cost
 
     @property
     def mean_latency(self) -> float:

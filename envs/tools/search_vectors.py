@@ -27,7 +27,7 @@ Encoder = Callable[[Sequence[str]], Vectors]
 _VECTORS, _PASSAGES = "vectors.faiss", "passages.jsonl"
 
 
-def sentence_encoder(model: str | Path, *, prompt: str = "", batch: int = 64) -> Encoder:
+def sentence_encoder(model: str | Path, *, prompt: str = "", batch: int = 64) -> functools.partial[Vectors]:
     """Return an encoder that is a sentence-transformers model.
 
     Args:
@@ -43,6 +43,29 @@ def sentence_encoder(model: str | Path, *, prompt: str = "", batch: int = 64) ->
 def _encode(model: Any, prompt: str, batch: int, texts: Sequence[str]) -> Vectors:
     vectors = model.encode([prompt + text for text in texts], batch_size=batch, show_progress_bar=False)
     return np.asarray(vectors, np.float32)
+
+
+def model_index(
+    passages: Iterable[Passage] | str | Path,
+    model: str | Path,
+    *,
+    query: str | None = None,
+    passage: str | None = None,
+    batch: int = 64,
+) -> VectorIndex:
+    """Return an index of embeddings of passages, or of a JSONL file of them, by a sentence-transformers model.
+
+    Args:
+        passages: What can be found, or a file as `read_passages` reads it.
+        model: As of `sentence_encoder`.
+        query: Put before queries; None: ``query: `` for a model with "e5" in its name, nothing for others.
+        passage: Put before passages; None: ``passage: `` for a model with "e5" in its name, nothing for others.
+        batch: Texts encoded at a time.
+    """
+    e5 = "e5" in Path(str(model).partition("@")[0]).name.lower().split("-")
+    encode = sentence_encoder(model, prompt=("passage: " if e5 else "") if passage is None else passage, batch=batch)
+    ask = functools.partial(_encode, encode.args[0], ("query: " if e5 else "") if query is None else query, batch)
+    return VectorIndex(read_passages(passages) if isinstance(passages, str | Path) else passages, encode, ask)
 
 
 class VectorIndex:

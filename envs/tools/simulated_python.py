@@ -2,8 +2,12 @@
 
 For training and tests without a sandbox. It supports numbers, ``+ - * / // % **``, names that were assigned, ``pow``,
 ``abs``, ``min``, ``max``, ``print``, and ``gcd``, ``lcm``, ``comb``, ``factorial`` and ``isqrt`` of `math`, with the
-results of Python; everything else is an error as Python would show it. Noise stands in for the logs of real programs:
-the output is then in lines that begin with ``result``, among meaningless lines.
+results of Python; everything else is an error as Python would show it.
+
+Three options make its output as hard to read as that of real programs. `noise` puts what the program prints into lines
+that begin with ``result``, among meaningless ones. `stale` puts older values of the same names before it, with nothing
+to tell them but their place. With the chance `failures` a program breaks off with a traceback before it prints; run
+again, it has the same chance.
 """
 
 from __future__ import annotations
@@ -27,6 +31,8 @@ MAX_CODE_CHARACTERS = 4_000
 _MAX_BITS = 20_000
 _MAX_FACTORIAL = 1_000
 _MAX_WORK = 3e10  # of a program, in products of bits: about 50 ms
+_NAMES = ("a", "b", "c", "d")  # of values that stand among stale ones beside those that a program prints
+_OWN = 0.5  # share of the stale lines before a printed one that have its name
 _WORDS = ("partial", "estimate", "residual", "cached", "offset", "carry", "bound", "checksum")
 
 
@@ -39,6 +45,9 @@ class SimulatedPython(Tool):
 
     Args:
         noise: Lines of noise among the output.
+        stale: Lines of stale values before and among the output, of about three tokens each. A printed line is the last
+            one that begins with its first word.
+        failures: Probability that a program fails.
 
     >>> from toolorchestra.toolscale.tool import NO_CONTEXT
     >>> SimulatedPython().run({"code": "n = pow(7, 100, 13)\nprint('rest', n)"}, NO_CONTEXT).value
@@ -49,16 +58,25 @@ class SimulatedPython(Tool):
     effect = "pure"
     origin = ToolOrigin("interpreter")
 
-    def __init__(self, *, noise: int = 0, price: float = 0.0, latency: float = 0.2) -> None:
-        if noise < 0:
-            raise OptionError(f"`noise` must be at least 0, got {noise!r}.")
+    def __init__(
+        self, *, noise: int = 0, stale: int = 0, failures: float = 0.0, price: float = 0.0, latency: float = 0.2
+    ) -> None:
+        if noise < 0 or stale < 0:
+            raise OptionError(f"`noise` and `stale` must be at least 0, got {noise!r} and {stale!r}.")
+        if noise and stale:
+            raise OptionError("`noise` marks what a program prints and `stale` hides it: leave one of them at 0.")
+        if not 0 <= failures < 1:
+            raise OptionError(f"`failures` must lie in [0, 1), got {failures!r}.")
         description = "Run a Python program (arithmetic only) and return what it prints."
         code = ParameterSpec(type="string", max_length=MAX_CODE_CHARACTERS, description="The program.")
         super().__init__("python", description, {"code": code}, price=price, latency=latency)
-        self.noise = noise
+        self.noise, self.stale, self.failures = noise, stale, failures
 
     def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-        """Return what the program prints; noise follows from the context's seed and the program."""
+        """Return what the program prints.
+
+        Noise and stale values follow from the context's seed and the program; whether it fails, from the seed alone.
+        """
         code = arguments["code"]
         try:
             lines = _printed(code)
@@ -66,6 +84,11 @@ class SimulatedPython(Tool):
             return ToolResult.failed(str(error))
         if self.noise:
             lines = _noisy(lines, self.noise, zlib.crc32(f"{context.seed}/{code}".encode()))
+        failed = self.failures > 0 and random.Random(f"failure/{context.seed}").random() < self.failures
+        if self.stale:
+            lines = _among_stale(lines, self.stale, zlib.crc32(f"{context.seed}/{code}".encode()), shown=not failed)
+        if failed:
+            return ToolResult.failed("\n".join([*(lines if self.stale else ()), *_TRACEBACK]))
         return ToolResult.ok("\n".join(lines))
 
 
@@ -86,6 +109,40 @@ def _noisy(printed: list[str], lines: int, seed: int) -> list[str]:
     for before, (place, line) in enumerate(zip(places, printed, strict=True)):
         noise.insert(place + before, f"result {line}")
     return noise
+
+
+def last_value(output: str, name: str) -> str | None:
+    r"""Return what the last line of an output that begins with a name has after it; None without one.
+
+    >>> last_value("a 17\nb 30\na 42\nb 31", "a")
+    '42'
+    """
+    found = (line.removeprefix(f"{name} ") for line in reversed(output.splitlines()) if line.startswith(f"{name} "))
+    return next(found, None)
+
+
+_TRACEBACK = (
+    "Traceback (most recent call last):",
+    '  File "program.py", line 1, in <module>',
+    "RuntimeError: the interpreter was restarted",
+)
+
+
+def _among_stale(printed: list[str], lines: int, seed: int, *, shown: bool) -> list[str]:
+    """Return the lines of a program among stale ones: those of its own names stand before it.
+
+    If the program is not `shown`, because it failed, there are stale lines only.
+    """
+    rng = random.Random(seed)
+    printed = [" ".join(line.split()) for line in printed]  # a model may write the name with spaces around it
+    own = sorted({line.rpartition(" ")[0] for line in printed})
+    others = [name for name in _NAMES if name not in own]
+    place = rng.randint(lines // 2, lines) if shown else lines
+    found: list[str] = []
+    for number in range(lines):
+        name = rng.choice(own if own and number < place and rng.random() < _OWN else others)
+        found.append(f"{name} {rng.randint(10, 99)}".strip())
+    return [*found[:place], *printed, *found[place:]] if shown else found
 
 
 def _printed(code: str) -> list[str]:

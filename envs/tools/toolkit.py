@@ -25,20 +25,22 @@ from toolorchestra.agents.experts.specification import BasicToolSpec, ExpertSpec
 from toolorchestra.envs.tools.experts import ExpertTool, Repriced, tool_name
 from toolorchestra.envs.tools.manual import corpus_index, corpus_search, manual_search
 from toolorchestra.envs.tools.python import default_python
-from toolorchestra.envs.tools.search_web import TAVILY, RecordedProvider, TavilyProvider, WebSearch
+from toolorchestra.envs.tools.search_providers import PROVIDERS
+from toolorchestra.envs.tools.search_web import RecordedProvider, WebSearch
 from toolorchestra.envs.tools.simulated_web import simulated_web
 from toolorchestra.envs.world import World
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.tool import Tool
 
-Level = Literal["domain", "basic", "full"]
-"""Which tools are available: the world's own; web search, local search and Python as well; or the experts too."""
+Level = Literal["none", "domain", "basic", "full"]
+"""Which tools are available: none; the world's own; web search, local search and Python as well; or experts too."""
 Kind = Literal["simulated", "real"]
 
 RANDOM = "random"
 """Name of the tool configuration that is drawn for each task."""
+DRAWN_FROM = "training"
+"""Name of the tool configuration that holds all that random ones may have."""
 _MANUAL = "Search the manual of the place: its rules, tools and tables. All queries of a call run at once."
-_POOL = "training"  # configuration that random ones are drawn from
 
 
 class Toolkit:
@@ -93,14 +95,14 @@ class Toolkit:
             UnknownNameError: There is no such configuration.
         """
         if name == RANDOM:
-            return self.catalog.draw(seed, _POOL, instance=instance, tools=self.catalog.basic_tools(_POOL))
+            return self.catalog.draw(seed, DRAWN_FROM, instance=instance, tools=self.catalog.basic_tools(DRAWN_FROM))
         if name not in self.catalog.configurations:
             raise UnknownNameError("tool configuration", str(name), (RANDOM, *self.catalog.configurations))
         return self.catalog.configure(name, tools=self.catalog.basic_tools(name))
 
     def pool(self, name: str) -> tuple[str, ...]:
         """Return the names of all tools that a configuration of this name may add."""
-        all_tools = self.configure(_POOL if name == RANDOM else name, 0, "")
+        all_tools = self.configure(DRAWN_FROM if name == RANDOM else name, 0, "")
         experts = all_tools.experts
         return (*all_tools.tools, *(tool_name(role, expert) for role, names in experts.items() for expert in names))
 
@@ -114,6 +116,8 @@ class Toolkit:
             chosen: A level; or names of tools, of which those that are not available are left out.
             configuration: Experts, prices and basic tools of the instance.
         """
+        if chosen == "none":
+            return {}
         beside: dict[str, Callable[[], Tool]] = {}
         if chosen not in ("domain", None):
             beside = {
@@ -170,9 +174,9 @@ class Toolkit:
             return None
         if self._web_corpus is not None:
             raise OptionError("`web_corpus` stands for the web: expected no endpoint of web_search in the catalogue.")
-        options = msgspec.structs.asdict(endpoint)
-        record, url = options.pop("record"), options.pop("url") or TAVILY
-        provider = TavilyProvider(**options, url=url)
+        options = {name: value for name, value in msgspec.structs.asdict(endpoint).items() if value is not None}
+        record = options.pop("record", None)
+        provider = PROVIDERS[options.pop("provider")](**options)
         return WebSearch(provider if record is None else RecordedProvider(Path(record), provider))
 
     def _expert(self, role: Role, expert: str, spec: ExpertSpec) -> ExpertTool:

@@ -32,6 +32,7 @@ from toolorchestra.agents.policies import (
     RoutingEvaluation,
     make_policy,
 )
+from toolorchestra.agents.policies.published import AgentHead
 from toolorchestra.agents.problems import GroundTruth, Problem
 from toolorchestra.toolscale.errors import ExpertError
 
@@ -40,7 +41,14 @@ REQUEST = ChatRequest(
     [{"role": "user", "content": "What is 5 + 7?"}],
     ground_truth=GroundTruth(Problem.chain("sum", "math", 3, "12", wrong=("13",))),
 )
-BANK = EvaluationBank([RoutingEvaluation("How many?", "gpt-5", True, 1.0)])
+BANK = EvaluationBank([RoutingEvaluation("How many?", "gpt-oss-20b", True, 1.0)])
+LEARNT: dict[str, dict[str, Any]] = {
+    **{name: {"bank": BANK} for name in ("avengers", "frugal-gpt", "irt-router", "knn-router", "route-llm")},
+    "puppeteer": {"head": AgentHead(("stop", "answer:gpt_oss_20b"), ((0.0,) * 18, (1.0,) * 18))},
+    "router-r1": {"head": AgentHead(("answer", "gpt_oss_20b"), ((0.0,) * 19, (1.0,) * 19))},
+    "trinity": {"head": AgentHead(("gpt_oss_20b", "thinker", "worker", "verifier"), ((1.0,) * 9,) * 4)},
+}
+"""What baselines that learn are made with."""
 
 
 @pytest.fixture(params=COPIES)
@@ -117,7 +125,7 @@ POLICIES: dict[str, tuple[str, dict[str, Any], Callable[[], Policy]]] = {
         name: (
             "ParaManager-Math-v0",
             {"sandbox": "process"},
-            lambda name=name: make_policy(name, **({"bank": BANK} if name == "knn-router" else {})),
+            lambda name=name: make_policy(name, **LEARNT.get(name, {})),
         )
         for name in BASELINES
     },

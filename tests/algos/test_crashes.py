@@ -38,6 +38,7 @@ def same(a: Path, b: Path) -> bool:
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks; elsewhere: python benchmarks/kills.py on Linux")
 @pytest.mark.parametrize("kinds", [("sft", "rollout"), ("synth", "synth-tasks")], ids="-".join)
+@pytest.mark.long
 def test_runs_killed_at_random_moments_end_as_those_that_were_not(kinds: tuple[str, ...]) -> None:
     command = [sys.executable, "benchmarks/kills.py", "--kinds", *kinds, "--kills", "4"]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)

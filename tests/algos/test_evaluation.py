@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Sequence
 from functools import partial
 from types import SimpleNamespace
@@ -8,11 +9,12 @@ from typing import Any
 
 import pytest
 
+from toolorchestra.agents.policies.reference import OraclePolicy
 from toolorchestra.algos import evaluation
 from toolorchestra.algos.options_several_agents import TrainMSARL
 from toolorchestra.algos.rollout.engine import Row
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot
-from toolorchestra.algos.rollout.starts import Start
+from toolorchestra.algos.rollout.starts import Start, make_env, starts
 from toolorchestra.algos.stats import paired_bootstrap
 from toolorchestra.envs.episode import Episode
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
@@ -126,3 +128,30 @@ def test_an_episode_broken_off_earned_no_part_of_the_reward() -> None:
     rows = [Row(0, "orchestrator", [1], parts=part) for part in parts]
     assert evaluation.mean_parts(rows) == pytest.approx({"reward_task": 2 / 3, "reward_format": 0.5})
     assert evaluation.mean_parts(rows[:1]) == {}
+
+
+def test_reference_policies_are_played_at_the_same_time_with_the_outcomes_in_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    name, last = "ToolOrchestra-Restaurant-v0", threading.Event()
+    plays = [start for level in starts(make_env(name, {}), "test", (1,)).values() for start in level[:6]]
+    alone = evaluation.reference(lambda: make_env(name, {}), OraclePolicy, plays)
+    assert alone == [1.0] * len(plays)
+    kind = type(make_env(name, {}).unwrapped)
+    step, begun = kind.step, []
+
+    def slow(env: Any, action: Any) -> Any:
+        """The first episode goes on when the last has begun."""
+        if not env.episode.turns:
+            begun.append(None)
+            if len(begun) == len(plays):
+                last.set()
+            elif len(begun) == 1:
+                assert last.wait(20)
+        return step(env, action)
+
+    monkeypatch.setattr(kind, "may_block", True)
+    monkeypatch.setattr(kind, "step", slow)
+    found = evaluation.reference(lambda: make_env(name, {}), OraclePolicy, plays, in_flight=3)
+    assert found == alone
+    assert last.is_set()

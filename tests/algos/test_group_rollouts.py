@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -36,6 +37,12 @@ def test_rollouts_out_of_format_or_without_answer_are_dropped_one_by_one() -> No
     assert RolloutGroup.judge(1, rows, ("homogeneity",), 0.1).kept == [True] * 4
 
 
+def test_a_wrong_argument_is_no_wrong_format_unless_the_broader_filter_is_asked_for() -> None:
+    rows = [row(1.0), row(0.0, calls_valid=False), row(0.0, calls_valid=False, well_formed=False), row(0.0)]
+    assert RolloutGroup.judge(1, rows, FILTERS, 0.1).kept == [True, True, False, True]
+    assert RolloutGroup.judge(1, rows, ("calls", "invalid"), 0.1).kept == [True, False, False, True]
+
+
 def test_unscaled_advantages_weigh_a_group_by_how_much_its_rewards_differ() -> None:
     for difference in (1.0, 0.01):
         rows = [row(1.0), row(1.0 - difference)]
@@ -62,6 +69,7 @@ def test_groups_that_an_outage_ends_fail_with_the_reasons() -> None:
             return [row(0.0, outcome="infra_error") for _ in requests]
 
     settings: Any = {"seed": 0, "temperature": 1.0, "group_size": 2, "resample": 1, "memory": None}
+    settings |= {"output": Path("unused"), "keep_rollouts": 0}
     config: Any = SimpleNamespace(**settings)
     trainer = SimpleNamespace(
         state=SimpleNamespace(global_step=0), model=None, accelerator=SimpleNamespace(unwrap_model=lambda one: one)

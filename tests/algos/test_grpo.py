@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import json
 import math
 from dataclasses import replace
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast
+from transformers import Lfm2ForCausalLM, PreTrainedTokenizerFast
 
 from toolorchestra.agents.builtin.model import TokenPolicy, build_model
 from toolorchestra.algos import grpo
@@ -84,15 +85,21 @@ def equal(a: TokenPolicy, b: TokenPolicy) -> bool:
     return all(torch.equal(x.cpu(), y.cpu()) for x, y in pairs)
 
 
-@pytest.mark.parametrize("updates", [1, 2])
+@pytest.mark.parametrize("updates", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_resuming_gives_the_weights_of_an_unbroken_run(start: Path, tmp_path: Path, updates: int) -> None:
     config = small(tmp_path / "a", updates=updates, save_every=0)
     whole = run(start, config)
     assert not equal(whole, TokenPolicy.load(start))
-    broken = replace(config, output=tmp_path / "b", steps=2, save_every=2)
+    broken = replace(config, output=tmp_path / "b", steps=2, save_every=2, keep_rollouts=1)
     run(start, broken)
     resumed = run(start, replace(broken, steps=4, resume=True))
     assert equal(whole, resumed)
+    kept = [json.loads(line) for line in (broken.output / "rollouts.jsonl").read_text().splitlines()]
+    assert [row["step"] for row in kept] == [step for step in (1, 2, 3, 4) for _ in range(config.group_size)]
+    for row in kept:
+        assert len(row["completion_ids"]) == len(row["mask"]) == len(row["logprobs"])
+        assert all(logprob == 0 for logprob, own in zip(row["logprobs"], row["mask"], strict=True) if not own)
+    assert sum(row["advantage"] for row in kept) == pytest.approx(0, abs=1e-4)
 
 
 def test_the_same_seed_gives_the_same_weights_and_another_seed_others(start: Path, tmp_path: Path) -> None:
@@ -114,6 +121,7 @@ def test_training_moves_the_policy_towards_what_is_rewarded(start: Path, tmp_pat
     [
         {"beta": 0.1},
         {"ratio": "sequence"},
+        {"ratio": "product", "updates": 2, "aggregation": "dapo", "beta": 0.01},
         {"updates": 2, "epsilon_high": 0.2},
         {"preference": {"outcome": 1.0, "compute": 0.5}, "preference_text": "Keep it cheap."},
     ],
@@ -122,6 +130,37 @@ def test_the_objectives_options_train(start: Path, tmp_path: Path, options: dict
     seen: list[dict[str, float]] = []
     run(start, small(tmp_path, steps=2, save_every=0, **options), seen)
     assert all(np.isfinite(metrics["loss"]) for metrics in seen)
+
+
+@pytest.mark.parametrize(
+    "options", [{"beta": 0.1, "track_kl": True}, {"beta": 0.1, "track_kl": False}, {"track_kl": True}]
+)
+def test_the_starting_model_is_held_once_whoever_needs_it(start: Path, tmp_path: Path, options: dict[str, Any]) -> None:
+    def models() -> int:
+        gc.collect()
+        return sum(issubclass(type(one), Lfm2ForCausalLM) for one in gc.get_objects())
+
+    before, held = models(), []
+    config = small(tmp_path, start=start, steps=2, save_every=0, learning_rate=1e-2, **options)
+    trainer = grpo.SingleAgentTrainer(config)
+    trainer.load(start)
+    tasks = Curriculum(starts(trainer.env, "train", config.difficulty))
+    engine = ByLength.engine(config, trainer.policy)
+    rollouts = GroupRollouts(engine, tasks, config, trainer.start_model, trainer.generation)
+    seen: list[dict[str, float]] = []
+
+    def report(step: int, metrics: dict[str, float]) -> None:
+        seen.append(metrics)
+        held.append(models())
+
+    grpo.fit(trainer.policy, rollouts, config, report)
+    trainer.finish()
+    assert held == [before + 2] * 2  # the policy, and its start
+    if config.tracks_kl:
+        assert seen[0]["kl"] == pytest.approx(0.0, abs=1e-6)
+        assert seen[1]["kl"] > 1e-6
+    else:
+        assert "kl" not in seen[0]
 
 
 @pytest.mark.parametrize("aggregation", ["grpo", "dapo"])
@@ -161,7 +200,13 @@ def test_gradient_checkpointing_changes_nothing_of_a_step(start: Path) -> None:
         torch.testing.assert_close(one, other, rtol=0, atol=1e-7)
 
 
-@pytest.mark.parametrize("options", [{}, {"aggregation": "dapo"}, {"beta": 0.1, "updates": 2}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        *(pytest.param(one, marks=pytest.mark.long) for one in ({"aggregation": "dapo"}, {"beta": 0.1, "updates": 2})),
+    ],
+)
 def test_any_number_of_rows_at_once_gives_the_same_step(start: Path, tmp_path: Path, options: dict[str, Any]) -> None:
     found: dict[int | None, dict[str, float]] = {}
     weights: dict[int | None, TokenPolicy] = {}
@@ -350,6 +395,9 @@ def test_the_loss_of_each_token_is_multiplied_by_its_importance_up_to_a_cap(
                 "advantage": [float(sign) for sign in signs],
             }
 
+        def close(self) -> None:
+            pass
+
     config = TrainGRPO(
         env="ToolOrchestra-Restaurant-v0",
         model="m",
@@ -397,7 +445,7 @@ def test_the_whole_command_runs_resumes_and_reports(tmp_path: Path, capsys: pyte
 # ------------------------------------------------------------------------------------------ where tools are experts
 
 
-def test_training_where_tools_are_experts_reports_the_parts_of_the_reward(tmp_path: Path) -> None:
+def test_training_where_tools_are_experts_reports_the_parts_of_the_reward_and_draws_the_calls(tmp_path: Path) -> None:
     config = TrainGRPO(
         env="ParaManager-Math-v0",
         output=tmp_path / "run",
@@ -419,6 +467,8 @@ def test_training_where_tools_are_experts_reports_the_parts_of_the_reward(tmp_pa
     assert {"reward", "cost", "seconds", "reward_task", "reward_format", "reward_efficiency"} <= set(
         found["means"]["SFT"]
     )
+    assert {"unique_tools", "tool_standard_reasoner"} <= set(found["means"]["GRPO"])
+    assert (tmp_path / "run" / "calls.svg").is_file()
     again = replace(config, start=tmp_path / "run" / "start", output=tmp_path / "again")
     assert set(grpo.train(again)["greedy"]) == {"start", "GRPO"}
 

@@ -80,10 +80,32 @@ def test_how_many_rows_are_sampled_at_once_does_not_change_them(make: Any) -> No
         assert near(ModelSampler(model, RENDERER, seed=1, gib=gib)(given, limits, range(len(given))), expected)
 
 
+def test_rows_that_have_ended_are_no_longer_computed_and_are_kept_for_the_next_turn() -> None:
+    model, given = qwen(), prompts(12)
+    limits = [1, 2, 3, 40, 4, 5, 6, 7, 30, 8, 9, 10]
+    widths: list[int] = []
+    model.register_forward_pre_hook(
+        lambda module, args, named: widths.append(len(named["input_ids"])), with_kwargs=True
+    )
+    sampler = ModelSampler(model, RENDERER, seed=1, gib=1.0)
+    found = sampler(given, limits, range(12))
+    assert sum(widths[1:]) < 1.4 * sum(limits)  # all rows to the end of the longest would be 480
+    apart = [
+        ModelSampler(model, RENDERER, seed=1, gib=1.0)([prompt], [limit], [row])[0]
+        for row, (prompt, limit) in enumerate(zip(given, limits, strict=True))
+    ]
+    assert near(found, apart)
+    longer = [[*prompt, *sample.ids, 7] for prompt, sample in zip(given, found, strict=True)]
+    again = ModelSampler(model, RENDERER, seed=1, keep=False)(longer, [5] * 12, range(12))
+    assert near(sampler(longer, [5] * 12, range(12)), again)
+    assert sampler.cache is not None
+    assert sampler.cache.counts["read"] < sum(map(len, given)) + 60
+
+
 def test_both_ways_of_padding_give_the_same_samples() -> None:
     model, given = qwen(), prompts(20)
     right = ModelSampler(model, RENDERER, seed=1)
-    left = ModelSampler(model, RENDERER, seed=1)
+    left = ModelSampler(model, RENDERER, seed=1, keep=False)
     left.shape = ModelShape.of(build_model(50).config)
     assert right.shape.causal
     assert not left.shape.causal

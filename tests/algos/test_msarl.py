@@ -20,8 +20,9 @@ from transformers import GPT2Config, GPT2LMHeadModel
 from toolorchestra.agents.builtin.model import TokenPolicy, build_model
 from toolorchestra.agents.builtin.text_model import builtin_text_policy
 from toolorchestra.algos import msarl, multi_agent_trainer
+from toolorchestra.algos.demonstrations import encode
 from toolorchestra.algos.msarl import Branches, judge, play_nested
-from toolorchestra.algos.options_several_agents import TrainMSARL
+from toolorchestra.algos.options_several_agents import TrainMSARL, TrainMultiGRPO
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot
 from toolorchestra.algos.rollout.sampling import Sample
 from toolorchestra.algos.rollout.starts import Start
@@ -29,6 +30,8 @@ from toolorchestra.algos.rollout.trajectory import TokenTrajectory, TrainRow, ro
 from toolorchestra.algos.team_learner import ClippedUpdater
 from toolorchestra.algos.warm_start import teacher_demonstrations
 from toolorchestra.envs.msarl import MSARLEnv, teacher
+from toolorchestra.envs.play import Play
+from toolorchestra.envs.tools.simulated_python import SimulatedPython
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 
 CODE = "```python\nprint(pow(17, 53, 10))\n```"
@@ -167,6 +170,36 @@ def test_with_several_calls_the_last_one_made_branches(policy: TokenPolicy) -> N
     assert engine.generated["helper"] == 12 * 2
 
 
+def test_a_path_that_was_not_judged_is_played_again_and_its_calls_are_forgotten(
+    policy: TokenPolicy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env = made(TrainMSARL(max_calls=3))
+    verdict_on, errors = Play.verdict_on, iter([RuntimeError("down")])
+    monkeypatch.setattr(Play, "verdict_on", lambda self, answer: next(errors, None) or verdict_on(self, answer))
+    called: set[int] = set()
+
+    def calls_once(observation: str, turn: int) -> str:
+        if turn == 0:
+            called.add(turn)
+            return CODE
+        return r"\boxed{7}"
+
+    (path,), _ = nested(env, policy, Actor(policy, calls_once), Actor(policy, lambda observation, turn: "7"), paths=1)
+    assert called
+    assert not path.branched  # the second attempt made no call
+    assert len(path.leaves) == 1
+    assert path.leaves[0].valid
+
+
+def test_branches_that_were_not_judged_are_no_rows(env: MSARLEnv, policy: TokenPolicy) -> None:
+    helper = Actor(policy, lambda observation, turn: str(turn % 4))
+    paths, _ = nested(env, policy, Actor(policy, coder), helper)
+    for leaf in (*paths[0].leaves, paths[1].leaves[0]):
+        leaf.play.episode.outcome, leaf.play.episode.reward = "judge_error", None
+    rows = judge([paths], interpretations=4, rule="subgroup_mean", train_finish=False).rows
+    assert (len(rows["reasoner"]), len(rows["helper"])) == (2, 3 + 4)
+
+
 def test_a_slot_that_runs_out_of_ids_has_failed(env: MSARLEnv, policy: TokenPolicy) -> None:
     engine = engine_of(env, policy)
     engine.max_ids = 10
@@ -182,7 +215,7 @@ def test_a_slot_that_runs_out_of_ids_has_failed(env: MSARLEnv, policy: TokenPoli
 def test_each_agent_is_trained_on_its_own_tokens_with_its_own_advantage(env: MSARLEnv, policy: TokenPolicy) -> None:
     helper = Actor(policy, lambda observation, turn: "7" if turn in (0, 1, 4) else "8")  # right: 2 of 4, 1 of 4, 0 of 4
     paths, _ = nested(env, policy, Actor(policy, coder), helper)
-    batch = judge([paths], interpretations=4, rule="pooled")
+    batch = judge([paths], interpretations=4, rule="pooled", train_finish=False)
     assert batch.rewards[0].sum(-1).tolist() == [2.0, 1.0, 0.0]
     written = policy.renderer.encode_action({"role": "assistant", "content": CODE})
     assert [row.completion_ids for row in batch.rows["reasoner"]] == [written] * 3
@@ -202,16 +235,17 @@ def test_each_agent_is_trained_on_its_own_tokens_with_its_own_advantage(env: MSA
 def test_the_papers_rule_leaves_the_reasoner_as_it_is(env: MSARLEnv, policy: TokenPolicy) -> None:
     helper = Actor(policy, lambda observation, turn: "7" if turn in (0, 1, 4) else "8")
     paths, _ = nested(env, policy, Actor(policy, coder), helper)
-    batch = judge([paths], interpretations=4, rule="paper")
+    batch = judge([paths], interpretations=4, rule="paper", train_finish=False)
     assert [row.advantage for row in batch.rows["reasoner"]] == pytest.approx([0.0] * 3, abs=1e-12)
     assert any(row.advantage for row in batch.rows["helper"])
 
 
-def test_finishing_segments_are_trained_if_asked_for(env: MSARLEnv, policy: TokenPolicy) -> None:
+def test_finishing_segments_are_trained_by_default(env: MSARLEnv, policy: TokenPolicy) -> None:
     helper = Actor(policy, lambda observation, turn: "7" if turn == 0 else "8")
     paths, _ = nested(env, policy, Actor(policy, coder), helper)
-    batch = judge([paths], interpretations=4, rule="subgroup_mean", train_finish=True)
+    batch = judge([paths], interpretations=4, rule="subgroup_mean")
     rows = batch.rows["reasoner"]
+    assert TrainMSARL().train_finish
     assert len(rows) == 3 + 12
     written = [policy.renderer.decode_action(row.completion_ids, ()).action for row in rows]
     assert written.count(r"\boxed{ 8 }") == 11
@@ -440,6 +474,19 @@ def test_an_easier_environment_has_less_noise() -> None:
         assert len(env.observe("helper").split("Output:\n")[1].splitlines()) == 1 + lines
 
 
+def test_stale_values_grow_with_the_stages_and_failures_do_not() -> None:
+    given: dict[str, Any] = {"env": "MSARL-Custom-v0", "source": "Chains"}
+    game = {"stale": "9", "failures": "0.2"}
+    alone = game | {"noise": "0", "helpers": "none"}
+    for config in (TrainMSARL(**given, env_options=game), TrainMultiGRPO(**given, env_options=alone)):
+        for hardness, lines in ((0.0, 0), (0.34, 3), (1.0, 9)):
+            env = config.make_env(hardness)
+            assert isinstance(env, MSARLEnv)
+            python = env._python
+            assert isinstance(python, SimulatedPython)
+            assert (python.stale, python.failures, python.noise) == (lines, 0.2, 0)
+
+
 # -------------------------------------------------------------------------------------------------------- training
 
 PATCH = """
@@ -467,6 +514,7 @@ SMALL = {
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_run_that_is_killed_goes_on_exactly(env: MSARLEnv, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     start = tmp_path / "begin"
     config = TrainMSARL(output=tmp_path / "sft", sft_steps=40, threads=1)
@@ -498,3 +546,180 @@ def test_a_run_that_is_killed_goes_on_exactly(env: MSARLEnv, tmp_path: Path, mon
         for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):
             assert torch.equal(a, b)
         assert moved(TokenPolicy.load(whole / "final" / name), taught[name])
+
+
+# ------------------------------------------------------------------------------------------- several calls, rewriting
+
+CHAIN: dict[str, str] = {"stale": "4"}
+
+
+def chains(**options: Any) -> MSARLEnv:
+    return made(
+        TrainMSARL(env="MSARL-Custom-v0", source="Chains", difficulty=(2,), max_calls=2, env_options=CHAIN | options)
+    )
+
+
+def chain_slot(env: MSARLEnv, policy: TokenPolicy, seed: int = 0) -> Slot:
+    """An episode that the teacher has played, token by token."""
+    engine = engine_of(env, policy) if len(env.possible_agents) > 1 else None
+    task = next(task for task in env.source.tasks("train") if task.difficulty == 2)
+    start = Start(seed, (("task_id", task.id),))
+    env.reset(seed=seed, options=start.reset_options())
+    trajectories = {agent: TokenTrajectory() for agent in env.possible_agents}
+    slot = engine.start(start) if engine else Slot(env.play.branch(), trajectories)
+    while not slot.over:
+        trajectory = slot.read(policy.renderer)
+        message = teacher.teach(slot.play)
+        ids = policy.renderer.encode_action({"role": "assistant", "content": message})
+        trajectory.write(Sample(ids, [-0.5] * len(ids)))
+        slot.play.act(message)
+    return slot
+
+
+@pytest.fixture(scope="module")
+def chain_policy() -> TokenPolicy:
+    known, team = [], chains()
+    starts = multi_agent_trainer.known_tasks(TrainMSARL(difficulty=(2,)), team, "train")[:30]
+    for env in (team, MSARLEnv("Chains", stale=4, helpers="none", old_outputs="deleted", max_calls=2)):
+        known += teacher_demonstrations(env, teacher, starts, 0.0, random.Random(0))
+    return builtin_text_policy([one.messages for one in known])
+
+
+def texts(policy: TokenPolicy, ids: Sequence[int]) -> str:
+    return str(policy.tokenizer.decode(list(ids)))
+
+
+def test_a_helper_that_reads_one_call_at_a_time_has_a_trajectory_for_each(chain_policy: TokenPolicy) -> None:
+    slot = chain_slot(chains(), chain_policy)
+    assert slot.success == 1.0
+    assert [len(slot.written(agent)) for agent in ("reasoner", "helper")] == [1, 2]
+    first, second = slot.rows("helper")
+    assert "' a '" in texts(chain_policy, first.prompt_ids)
+    assert "' a '" not in texts(chain_policy, second.prompt_ids)
+    assert "' b '" in texts(chain_policy, second.prompt_ids)
+    assert all(row.mask == [1] * len(row.completion_ids) for row in (first, second))
+    (whole,) = chain_slot(chains(helper_memory="true"), chain_policy).rows("helper")
+    assert texts(chain_policy, whole.prompt_ids) == texts(chain_policy, first.prompt_ids)
+    assert sum(whole.mask) == sum(first.mask) + sum(second.mask)
+
+
+def test_what_is_taught_is_laid_out_as_the_engine_lays_it_out(chain_policy: TokenPolicy) -> None:
+    single = {"stale": 4, "helpers": "none", "old_outputs": "deleted", "max_calls": 2, "max_cycles": 4}
+    for env in (chains(), MSARLEnv("Chains", **single)):  # type: ignore[arg-type]
+        slot = chain_slot(env, chain_policy)
+        (start,) = [Start(None, (("task_id", slot.play.task.id),))]
+        rng = random.Random(0)
+        taught = teacher_demonstrations(env, teacher, [start], 0.0, rng)
+        again = chain_slot(env, chain_policy, random.Random(0).getrandbits(31))
+        rows = [(row.prompt_ids, row.completion_ids, row.mask) for a in env.possible_agents for row in again.rows(a)]
+        laid = []
+        for one in taught:
+            ids, mask = encode(chain_policy.renderer, one)
+            begin = mask.index(1)
+            laid.append((ids[:begin], ids[begin:], mask[begin:]))
+        assert sorted(laid) == sorted(rows)
+
+
+def test_deleted_outputs_are_not_in_the_rows_of_later_messages_and_no_message_is_learnt_twice(
+    chain_policy: TokenPolicy,
+) -> None:
+    env = MSARLEnv("Chains", stale=4, helpers="none", old_outputs="deleted", max_calls=2, max_cycles=4)
+    slot = chain_slot(env, chain_policy)
+    rows = slot.rows("reasoner")
+    assert len(rows) == 2  # the first two messages read the first output; the last one reads the second alone
+    assert sum(sum(row.mask) for row in rows) == sum(
+        len(chain_policy.renderer.encode_action(turn.message)) for turn in slot.play.episode.turns
+    )
+    assert "deleted" in texts(chain_policy, rows[1].prompt_ids)
+    assert texts(chain_policy, rows[1].prompt_ids).count("<output>") == 2
+
+
+def test_the_last_call_of_a_stateless_helper_is_branched_and_credited_alone(chain_policy: TokenPolicy) -> None:
+    env = chains()
+    task = next(task for task in env.source.tasks("train") if task.difficulty == 2)
+    values = iter(range(10, 99))
+
+    def reason(observation: str, turn: int) -> str:
+        if "What is" in observation:
+            return "```python\nprint('a', 40 + 2)\n```"
+        told = observation.split("<interpretation>")[1].split("</interpretation>")[0].split()
+        return "```python\nprint('b', 42 - 7)\n```" if told[0] == "a" else rf"\boxed{{{told[1]}}}"
+
+    def read(observation: str, turn: int) -> str:
+        return "a 42" if "' a '" in observation or "'a'" in observation else f"b {next(values)}"
+
+    engine = engine_of(env, chain_policy)
+    samplers = {"reasoner": Actor(chain_policy, reason), "helper": Actor(chain_policy, read)}
+    (paths,) = play_nested(
+        engine, samplers, [Start(0, (("task_id", task.id),))], paths=2, interpretations=3, rng=random.Random(0)
+    )
+    assert [len(path.leaves) for path in paths] == [3, 3]
+    batch = judge([paths], interpretations=3, rule="subgroup_mean")
+    assert len(batch.rows["helper"]) == 2 * 3
+    for row in batch.rows["helper"]:
+        assert texts(chain_policy, row.completion_ids).split()[0] == "b"
+        assert "' b '" in texts(chain_policy, row.prompt_ids)
+    assert len(batch.rows["reasoner"]) == 2 + 2 * 3
+    assert engine.generated["helper"] == sum(len(r.completion_ids) for r in batch.rows["helper"]) + 2 * len(
+        chain_policy.renderer.encode_action({"role": "assistant", "content": "a 42"})
+    )
+
+
+# -------------------------------------------------------------------------------- environments of one's own, evaluation
+
+OWN = """
+from toolorchestra.envs.msarl import MSARLEnv, single_env
+
+def team(**options):
+    return MSARLEnv("Chains", max_calls=2, stale=3, **options)
+
+def alone(**options):
+    return MSARLEnv("Chains", helpers="none", **options)
+
+def courier(**options):
+    from toolorchestra.envs.tmatr import TMATREnv
+    return TMATREnv("Math")
+"""
+
+
+@pytest.fixture
+def own_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    name = f"own_{tmp_path.name.replace('-', '_')}"
+    (tmp_path / f"{name}.py").write_text(OWN)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return name
+
+
+def test_an_environment_of_ones_own_is_trained_and_evaluated_on_the_way(own_module: str, tmp_path: Path) -> None:
+    tiny: dict[str, Any] = {"sft_steps": 1, "questions": 1, "paths": 2, "interpretations": 2, "max_turn_ids": 6}
+    tiny |= {"eval_samples": 1, "eval_tasks": 2, "difficulty": (1,), "threads": 1, "save_every": 0}
+    config = TrainMSARL(env=f"{own_module}:team", output=tmp_path / "run", steps=2, eval_every=1, **tiny)
+    run = msarl.train(config)
+    assert isinstance(run.env, MSARLEnv)
+    assert run.env.max_calls == 2
+    assert sorted(run.scores) == [0, 1, 2]
+    for step in (0, 1, 2):
+        scores = json.loads((tmp_path / "run" / "heldout" / f"{step}.json").read_text())
+        assert len(scores["greedy_by_task"]) == len(scores["by_task"]) == 2
+    summary = json.loads((tmp_path / "run" / "heldout.json").read_text())
+    assert {"estimate", "low", "high"} == set(summary["greedy_gain"]) == set(summary["gain"])
+    assert len(summary["start"]["greedy_interval"]) == len(summary["MSARL"]["success_interval"]) == 2
+    untrained = TrainMSARL(
+        env=f"{own_module}:team", output=tmp_path / "only", evaluate_only=True, start=tmp_path / "run" / "start", **tiny
+    )
+    only = msarl.train(untrained)
+    assert only.scores[0] == run.scores[0]
+    assert not (tmp_path / "only" / "final").exists()
+    assert list(json.loads((tmp_path / "only" / "heldout.json").read_text())) == ["tasks", "samples", "start"]
+
+
+@pytest.mark.parametrize(("name", "words"), [("alone", "leave `helpers`"), ("courier", "TMATREnv")])
+def test_an_environment_of_ones_own_that_has_no_helper_is_refused(own_module: str, name: str, words: str) -> None:
+    with pytest.raises(OptionError, match=words):
+        TrainMSARL(env=f"{own_module}:{name}").make_env()
+
+
+def test_evaluation_alone_needs_episodes_and_nothing_to_resume() -> None:
+    for options in ({"eval_samples": 0}, {"resume": True}):
+        with pytest.raises(OptionError, match="evaluate_only"):
+            TrainMSARL(evaluate_only=True, **options)  # type: ignore[arg-type]

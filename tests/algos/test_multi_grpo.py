@@ -14,15 +14,18 @@ import pytest
 import torch
 
 from toolorchestra.agents.builtin.model import TokenPolicy
-from toolorchestra.algos import multi_agent_trainer, multi_grpo
+from toolorchestra.algos import memory, multi_agent_trainer, multi_grpo
 from toolorchestra.algos.advantages import group_advantages
 from toolorchestra.algos.multi_grpo import IndependentGRPO, judge, play_groups
 from toolorchestra.algos.options_several_agents import TrainMultiGRPO
-from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot
+from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot, unjudged_share
 from toolorchestra.algos.rollout.sampling import Sample
 from toolorchestra.algos.rollout.starts import Start
+from toolorchestra.algos.rollout.trajectory import TrainRow
 from toolorchestra.algos.team_learner import ClippedUpdater
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
+from toolorchestra.envs.play import Play
+from toolorchestra.envs.unjudged import EvaluationError
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -98,6 +101,45 @@ def says(text: str) -> Callable[[str, int], str]:
 # ------------------------------------------------------------------------------------------- rollouts and rows
 
 
+def test_as_many_episodes_are_played_at_once_as_the_budget_of_tokens_has_room_for(untaught: Path) -> None:
+    config = small(untaught, untaught)
+    env = config.make_env()
+    policies = multi_agent_trainer.load_policies(AGENTS, untaught)
+    engine = multi_agent_trainer.make_engine(config, env, policies)
+    assert engine.token_budget == min(memory.token_budget(policy.model) for policy in policies.values())
+    task = Start(1, (("task_id", env.source.tasks("train")[0].id),))
+    sizes: list[int] = []
+
+    def watched(agent: str) -> Any:
+        actor = Actor(policies[agent], says("11"))
+
+        def sample(prompts: Any, limits: Any, keys: Any) -> list[Sample]:
+            sizes.append(len(prompts))
+            return actor(prompts, limits, keys)
+
+        return sample
+
+    for budget, most in ((None, 4), (1, 1), (10**6, 4)):
+        engine.token_budget = budget
+        sizes.clear()
+        (group,) = play_groups(engine, {agent: watched(agent) for agent in AGENTS}, [task], 4)
+        assert max(sizes) == most
+        assert all(slot.play.over for slot in group)
+    engine.token_budget = 2 * (group[0].longest + config.turn_ids)
+    sizes.clear()
+    play_groups(engine, {agent: watched(agent) for agent in AGENTS}, [task], 4)
+    assert 2 <= max(sizes) <= 4
+
+
+def test_a_batch_that_changes_nothing_is_said(untaught: Path, caplog: pytest.LogCaptureFixture) -> None:
+    learner, _ = learner_of(small(untaught, untaught, keep_rollouts=0), untaught)
+    learner.update(3, {agent: [TrainRow([5], [6], [1], [0.0], advantage=0.0)] for agent in AGENTS})
+    assert "Batch 3 changes nothing: no rollout earned more or less" in caplog.text
+    caplog.clear()
+    learner.update(4, {agent: [TrainRow([5], [6], [1], [0.0], advantage=1.0)] for agent in AGENTS})
+    assert "changes nothing" not in caplog.text
+
+
 def test_all_rollouts_of_a_group_begin_alike(untaught: Path) -> None:
     group, _ = played(untaught, {"lookout": says("11"), "courier": lambda observation, turn: str(10 + turn)})
     episodes = [slot.play.episode for slot in group]
@@ -154,8 +196,47 @@ def test_episodes_that_an_infrastructure_error_ended_enter_no_group(untaught: Pa
     batch = judge([group], AGENTS)
     assert math.isnan(batch.rewards["courier"][0, 0])
     assert batch.rewards["courier"][0, 1:].tolist() == [0.0, 2.0, 3.0]
-    assert batch.rows["courier"][0].advantage == 0.0
-    assert batch.rows["courier"][1].advantage < 0.0
+    assert len(batch.rows["courier"]) == len(batch.rows["lookout"]) == 3  # it does not even count
+    assert batch.rows["courier"][0].advantage < 0.0
+
+
+def fail_to_judge(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
+    """Let the first `times` verdicts on answers be errors of the judge."""
+    verdict_on, left = Play.verdict_on, iter(range(times))
+    monkeypatch.setattr(
+        Play,
+        "verdict_on",
+        lambda self, answer: RuntimeError("down") if next(left, None) is not None else verdict_on(self, answer),
+    )
+
+
+def test_an_episode_that_was_not_judged_is_played_again_from_its_start(
+    untaught: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail_to_judge(monkeypatch, 3)
+    group, _ = played(untaught, {"lookout": says("11"), "courier": lambda observation, turn: str(10 + turn)})
+    assert [slot.play.episode.outcome == "judge_error" for slot in group] == [False] * 4
+    assert sorted(slot.play.episode.answer for slot in group) == ["13", "14", "15", "16"]  # three were asked twice
+    for slot in group:
+        assert [turn.agent for turn in slot.play.episode.turns] == AGENTS
+        assert slot.turns == 2
+        assert all(sum(slot.trajectories[agent].mask) for agent in AGENTS)
+    assert unjudged_share(group) == 0.0
+
+
+def test_an_episode_is_played_again_no_more_than_twice(untaught: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fail_to_judge(monkeypatch, 9)  # three attempts of three of the four
+    group, _ = played(untaught, {"lookout": says("11"), "courier": says("12")})
+    assert sorted(slot.play.episode.outcome for slot in group).count("judge_error") >= 1
+    assert unjudged_share(group) > 0.0
+    assert sum(map(len, judge([group], AGENTS).rows.values())) == 2 * sum(slot.valid for slot in group)
+
+
+def test_training_stops_where_no_episode_is_judged(untaught: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fail_to_judge(monkeypatch, 1_000)
+    group, _ = played(untaught, {"lookout": says("11"), "courier": says("12")})
+    with pytest.raises(EvaluationError, match=r"4 of 4 episodes were not judged.*RuntimeError.*--resume"):
+        unjudged_share(group)
 
 
 # ------------------------------------------------------------------------------------------------------ updates
@@ -186,7 +267,7 @@ def rows_of(untaught: Path, rewards: dict[str, list[float]]) -> dict[str, Any]:
 def test_an_agent_whose_rewards_agree_learns_nothing_from_the_others(untaught: Path, tmp_path: Path) -> None:
     learner, policies = learner_of(small(untaught, tmp_path), untaught)
     before = {name: weights(policy) for name, policy in policies.items()}
-    learner.update(rows_of(untaught, {"lookout": [1, 0, 0, 1], "courier": [1, 1, 1, 1]}))
+    learner.update(1, rows_of(untaught, {"lookout": [1, 0, 0, 1], "courier": [1, 1, 1, 1]}))
     assert not same(weights(policies["lookout"]), before["lookout"])
     assert same(weights(policies["courier"]), before["courier"])
 
@@ -208,7 +289,7 @@ def test_shared_weights_get_the_gradients_of_all_their_agents(untaught: Path, tm
     learner, policies = learner_of(config, untaught)
     before = weights(policies["shared"])
     assert list(learner.updaters) == ["shared"]
-    metrics = learner.update(rows)
+    metrics = learner.update(1, rows)
     assert metrics["shared_grad_norm"] > 0
     assert not same(weights(policies["shared"]), before)
 
@@ -251,6 +332,7 @@ def test_a_step_is_the_same_whenever_it_is_made(
 # --------------------------------------------------------------------------------------------------- whole runs
 
 
+@pytest.mark.long
 def test_a_team_learns_an_environment_of_ones_own(tmp_path: Path) -> None:
     """From a warm start that errs as its teacher does, both agents learn to decide."""
     config = TrainMultiGRPO(
@@ -261,6 +343,8 @@ def test_a_team_learns_an_environment_of_ones_own(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     steps = [line for line in lines if line["phase"] == "multi-grpo" and line["kind"] == "train"]
     assert [line["step"] for line in steps] == list(range(1, 13))
+    kept = [json.loads(line) for line in (tmp_path / "rollouts.jsonl").read_text().splitlines()]
+    assert {(row["step"], row["agent"]) for row in kept} == {(step, agent) for step in (1, 11) for agent in AGENTS}
     for agent in AGENTS:
         assert any(line[f"{agent}_grad_norm"] > 0 for line in steps)
         assert (tmp_path / "final" / agent / "model.safetensors").is_file()
@@ -286,7 +370,7 @@ multi_grpo.train(multi_grpo.TrainMultiGRPO(start=Path(sys.argv[2]), output=Path(
 """
 
 
-@pytest.mark.parametrize("lora_rank", [0, 4])
+@pytest.mark.parametrize("lora_rank", [0, pytest.param(4, marks=pytest.mark.long)])
 def test_a_run_that_is_killed_goes_on_exactly(
     untaught: Path, tmp_path: Path, lora_rank: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -56,6 +56,8 @@ class Rewarded:
         self.config, self.start, self.metrics = config, start, {"reward": 0.0}
         self.curriculum, self.generation = Curriculum({1: [Start(0)]}), Generation()
 
+    def close(self) -> None: ...
+
     def __call__(self, prompts: Any, trainer: Any) -> dict[str, list[Any]]:
         generator = torch.Generator().manual_seed(trainer.state.global_step)
         found: list[list[int]] = torch.randint(5, 200, (len(prompts), 9), generator=generator).tolist()
@@ -241,7 +243,13 @@ def test_impossible_options_are_refused(tmp_path: Path, change: dict[str, Any], 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="says what a machine without a GPU lacks")
 def test_what_this_machine_lacks_is_said_before_anything_is_loaded(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="needs a GPU"):
+    with pytest.raises(OptionError, match="`optimizer` adamw_8bit needs a GPU"):
+        grpo.SingleAgentTrainer(TrainGRPO(model="x/y", output=tmp_path, optimizer="adamw_8bit"))
+
+
+def test_4_bits_need_bitsandbytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(precision, "find_spec", lambda name: None)
+    with pytest.raises(OptionError, match="`quantize` needs bitsandbytes"):
         grpo.SingleAgentTrainer(TrainGRPO(model="x/y", output=tmp_path, lora_rank=2, quantize="4bit"))
 
 

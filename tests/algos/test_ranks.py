@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -45,6 +46,36 @@ def test_a_run_with_fewer_steps_than_asked_fails() -> None:
         run_trainer(Stopping(), torch.nn.Linear(1, 1), None)
 
 
+@pytest.mark.parametrize(
+    ("environment", "message"),
+    [
+        ({"ACCELERATE_USE_DEEPSPEED": "true"}, r"DeepSpeed makes an optimiser step .*launch_configs fsdp2.yaml` names"),
+        ({"ACCELERATE_USE_FSDP": "true"}, "FSDP of version 1, .* set `fsdp_version: 2`"),
+        ({"ACCELERATE_USE_FSDP": "true", "FSDP_VERSION": "1"}, "FSDP of version 1"),
+        (
+            {"ACCELERATE_USE_FSDP": "true", "FSDP_VERSION": "2", "FSDP_OFFLOAD_PARAMS": "true"},
+            "set `fsdp_offload_params: false`",
+        ),
+        (
+            {"ACCELERATE_USE_FSDP": "true", "FSDP_VERSION": "2", "FSDP_ACTIVATION_CHECKPOINTING": "true"},
+            "add `--gradient-checkpointing`",
+        ),
+        ({"ACCELERATE_MIXED_PRECISION": "bf16"}, r"mixed precision \(bf16\), .* add `--precision bf16`"),
+        ({"ACCELERATE_USE_FSDP": "true", "FSDP_VERSION": "2", "FSDP_OFFLOAD_PARAMS": "false"}, "^$"),
+        ({"ACCELERATE_MIXED_PRECISION": "no"}, "^$"),
+        ({}, "^$"),
+    ],
+)
+def test_what_no_learner_trains_with_is_refused_with_the_way_out(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], message: str
+) -> None:
+    for name in [name for name in os.environ if name.startswith(("ACCELERATE_", "FSDP_"))]:
+        monkeypatch.delenv(name)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert re.search(message, ranks._refused())
+
+
 SCRIPT = """
 import os, sys, time
 from toolorchestra.algos import ranks
@@ -81,8 +112,14 @@ def launch(folder: Path, *arguments: str, **environment: str) -> subprocess.Comp
     ("arguments", "environment", "message"),
     [
         ((), {}, "error: the disk of the second is empty"),
-        (("--seed", "1"), {}, "error: The connection of process 0 to another of the 2 processes broke"),
-        ((), {"ACCELERATE_USE_FSDP": "true"}, "error: FSDP divides a model over processes"),
+        pytest.param(
+            *(("--seed", "1"), {}, "error: The connection of process 0 to another of the 2 processes broke"),
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            *((), {"ACCELERATE_USE_FSDP": "true"}, "error: The configuration is for FSDP of version 1"),
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_an_error_of_one_process_ends_all_with_one_message(

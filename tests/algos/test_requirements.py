@@ -13,9 +13,10 @@ from toolorchestra.agents.builtin.adapters import make_adapters
 from toolorchestra.agents.builtin.model import TokenPolicy, build_model
 from toolorchestra.agents.builtin.text_model import builtin_text_policy
 from toolorchestra.algos import memory
+from toolorchestra.algos.dry_run import require_memory
 from toolorchestra.algos.options_one_agent import TrainGRPO, TrainSFT
 from toolorchestra.algos.options_several_agents import TrainMultiGRPO, TrainTMATR
-from toolorchestra.algos.requirements import ModelSizes, require_memory, requirements
+from toolorchestra.algos.requirements import ModelSizes, requirements
 from toolorchestra.cli.train import TrainCommand
 from toolorchestra.toolscale.errors import OptionError
 
@@ -52,6 +53,7 @@ def test_weights_gradients_and_the_optimisers_moments_take_16_bytes_a_weight(lar
     assert found.optimizer == 2 * found.weights
     assert found.reference == 0
     assert needs(large, beta=0.1).reference == found.weights
+    assert needs(large, beta=0.1, track_kl=True).reference == needs(large, track_kl=True).reference == found.weights
     assert needs(large, optimizer="sgd").optimizer == 0
 
 
@@ -75,6 +77,22 @@ def test_rows_are_as_many_as_memory_has_room_for(large: str) -> None:
     assert one.logits < 5 * GIB  # of a chunk, not of 24,000 positions
 
 
+def test_what_a_server_samples_takes_no_memory_here(large: str) -> None:
+    here, there = (needs(large, memory=40.0, sampler=sampler) for sampler in ("hf", "vllm-server"))
+    assert here.cache > 0
+    assert (there.sampled_rows, there.cache, there.kept, there.reading) == (0, 0, 0, 0)
+    assert there.peak == here.peak - max(
+        0, here.cache + here.kept + here.reading - here.gradients - here.activations - here.logits
+    )
+
+
+def test_rollouts_that_go_on_meanwhile_take_a_copy_and_their_memory_at_the_same_time(large: str) -> None:
+    turns, together = needs(large), needs(large, max_staleness=1)
+    assert together.reference == turns.reference + turns.weights
+    assert together.peak > turns.peak + turns.weights + min(turns.cache + turns.reading, turns.activations) / 2
+    assert needs(large, max_staleness=1, sampler="vllm-server").reference == 0
+
+
 def test_the_weights_of_an_adapter_are_counted_as_peft_makes_them(tmp_path: Path) -> None:
     policy = builtin_text_policy([[{"role": "user", "content": "one two"}, {"role": "assistant", "content": "three"}]])
     policy.save(tmp_path / "model")
@@ -89,6 +107,8 @@ def test_the_weights_of_an_adapter_are_counted_as_peft_makes_them(tmp_path: Path
 def test_every_learner_can_be_asked(large: str, tmp_path: Path) -> None:
     sft = requirements(TrainSFT(model=large, output=tmp_path), CPU, 2**40)
     assert sft.sampled_rows == 0 < sft.activations
+    apart = {"env": "TMATR-Math-v0", "episodes": (Path("e.jsonl"),), "models": {"planner": large, "inferencer": large}}
+    assert requirements(TrainSFT(**apart, output=tmp_path), CPU, 2**40) == sft  # one after another
     team = requirements(TrainMultiGRPO(env="Dialogue-Restaurant-v0", model=large, output=tmp_path), CPU, 2**40)
     assert team.weights == 2 * sft.weights
     adapters = TrainMultiGRPO(env="Dialogue-Restaurant-v0", model=large, output=tmp_path, lora_rank=8)
@@ -123,3 +143,30 @@ def test_the_command_asks_and_trains_nothing(large: str, tmp_path: Path, monkeyp
     monkeypatch.setattr(memory, "free", lambda device: GIB)
     with pytest.raises(OptionError):
         TrainCommand("grpo", arguments).run()
+
+
+def test_what_is_divided_counts_by_its_part_and_what_is_gathered_counts_whole(
+    large: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone, weights = needs(large, shard=True), 8_190_735_360
+    assert (alone.processes, alone.whole, alone.gathered) == (1, 0, 0)
+    monkeypatch.setenv("WORLD_SIZE", "8")
+    copies, parts, half = needs(large), needs(large, shard=True), needs(large, shard=True, precision="bf16")
+    assert copies.weights == 4 * weights
+    assert copies.trained_rows <= 16  # of 128 rows
+    for one in (parts, half):
+        assert one.weights == one.gradients == one.optimizer / 2 == 4 * weights / 8
+    assert parts.whole == 2 * half.whole == 4 * weights
+    assert 0 < parts.gathered < parts.whole
+    assert half.casts == 0
+    assert parts.peak < copies.peak - 6 * weights
+    assert needs(large, shard=True, beta=0.1).reference == 4 * weights / 8
+
+
+def test_what_is_kept_over_turns_is_a_term_of_its_own(large: str) -> None:
+    found = needs(large, memory=40.0)
+    assert found.kept == 20 * GIB
+    assert needs(large, memory=40.0, max_ids=64, in_flight=2).kept == 2 * 64 * 2 * 36 * 1024 * 4
+    assert needs(large, memory=40.0, sampler="vllm-server").kept == 0
+    built_in = requirements(TrainGRPO(), CPU, 2**40)
+    assert built_in.kept == 0 < built_in.cache  # its layers are not attention alone

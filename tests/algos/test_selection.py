@@ -9,7 +9,15 @@ from hypothesis import given, strategies as st
 
 from toolorchestra.agents.policies.base import play_episode
 from toolorchestra.agents.policies.reference import NoisyOraclePolicy
-from toolorchestra.algos.selection import EpisodeCandidate, QuestionRecord, Selection, questions, select_rl, select_sft
+from toolorchestra.algos.selection import (
+    EpisodeCandidate,
+    QuestionRecord,
+    Selection,
+    questions,
+    select_hard,
+    select_rl,
+    select_sft,
+)
 from toolorchestra.cli import main as cli
 from toolorchestra.envs.episode import CallRecord, Episode, Outcome, Turn, read_episodes, write_episodes
 from toolorchestra.toolscale.errors import OptionError
@@ -369,3 +377,84 @@ def test_what_cannot_be_selected_is_reported(
     assert code == 2
     assert message in printed
     assert not Path("x.jsonl").exists()
+
+
+# ------------------------------------------------------------------------------- what a base model does not solve
+
+
+def hard(*base: Episode, by: Sequence[Episode] | None = None, **options: int) -> Selection:
+    team = None if by is None else [EpisodeCandidate.of(one) for one in by]
+    return select_hard([EpisodeCandidate.of(one) for one in base], solved_by=team, **options)
+
+
+def test_questions_that_the_base_model_solves_at_once_are_left_out():
+    found = hard(
+        episode("a"),
+        episode("b", outcome="failed"),
+        episode("b"),  # a later sample does not count
+        episode("c", outcome="infra_error"),
+        episode("c", outcome="failed"),
+        episode("d", outcome="judge_error"),
+        episode("e", outcome="failed", split="test"),
+    )
+    assert found.kept == (1, 4)
+    assert found.dropped == {"solved by the base model": 1, "no verdict": 1, "held-out split": 1}
+
+
+def test_questions_that_the_team_does_not_solve_are_left_out():
+    base = [episode(name, outcome="failed") for name in "abc"]
+    team = [episode("a", outcome="failed"), episode("a"), episode("b", outcome="failed")]
+    found = hard(*base, by=team)
+    assert found.kept == (0,)
+    assert found.dropped == {"not solved by the team": 2}
+
+
+def test_a_limit_draws_by_the_seed():
+    base = [episode(str(n), outcome="failed") for n in range(20)]
+    found = hard(*base, limit=5)
+    assert len(found.kept) == 5
+    assert found == hard(*base, limit=5)
+    assert found.kept != hard(*base, limit=5, seed=1).kept
+    assert found.dropped == {"not drawn": 15}
+    with pytest.raises(OptionError, match="at least one"):
+        hard(*base, limit=0)
+
+
+def test_demonstrations_are_of_the_questions_wanted():
+    found = sft(episode("a"), episode("b"), only=[QuestionRecord.of("a", "Do a.")])
+    assert found.kept == (0,)
+    assert found.dropped == {"question that is not wanted": 1}
+
+
+def test_tasks_of_games_are_selected_and_the_advice_is_taken(run: Run, tmp_path: Path):
+    from toolorchestra.algos.config_files import options_of, parse_options
+    from toolorchestra.envs import make_multiagent
+    from toolorchestra.envs.tmatr.teacher import DEMONSTRATIONS, knows, teach
+
+    env = make_multiagent("TMATR-Math-v0")
+    tasks = [task for task in env.source.tasks("train") if knows(task) and not DEMONSTRATIONS[task.intent].by_heart][:3]
+    for number, task in enumerate(tasks):
+        for solves in (False, number > 0):
+            env.reset(seed=number, options={"task_id": task.id})
+            while not env.play.over:
+                env.step(teach(env.play) if solves else "I do not know.")
+            write_episodes(tmp_path / "played.jsonl", [env.episode])
+    for arguments, kept in ((("rl", "--samples", 2), tasks[1:]), (("hard",), tasks)):
+        out = tmp_path / f"{arguments[0]}.jsonl"
+        code, printed = run("select", *arguments, tmp_path / "played.jsonl", "--out", out)
+        assert code == 0, printed
+        assert [task.id for task in read_tasks(out) if task.split == "train"] == [task.id for task in kept]
+        advice = "toolorchestra train tmatr --env TMATR-Custom-v0 --env-options tasks"
+        assert advice in " ".join(printed.split())
+        config = parse_options(options_of("tmatr"), [*advice.split()[3:], str(out)], "train")
+        assert config.make_env().source.tasks("train") == kept  # type: ignore[attr-defined]
+    out = tmp_path / "team.jsonl"
+    by = ("--solved-by", tmp_path / "played.jsonl", "--limit", 1)
+    assert run("select", "hard", tmp_path / "played.jsonl", *by, "--out", out)[0] == 0
+    assert len([task for task in read_tasks(out) if task.split == "train"]) == 1
+    only = ("--only", out, "--max-tool-share", 1)
+    code, printed = run("select", "sft", tmp_path / "played.jsonl", *only, "--out", tmp_path / "sft.jsonl")
+    assert code == 0, printed
+    words = ["--env", "TMATR-Math-v0", "--episodes", str(tmp_path / "sft.jsonl")]
+    assert f"toolorchestra train sft {' '.join(words[:3])}" in " ".join(printed.split())
+    assert parse_options(options_of("sft"), words, "train").env == "TMATR-Math-v0"

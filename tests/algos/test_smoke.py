@@ -11,18 +11,24 @@ pytest.importorskip("torch", reason="needs the extra `train`", exc_type=ImportEr
 
 from toolorchestra.agents.builtin.model import TokenPolicy
 from toolorchestra.algos.config_files import RECORD, ConfigFile, options_of, parse_options
+from toolorchestra.algos.options_one_agent import TrainGRPO
+from toolorchestra.algos.options_several_agents import TrainMSARL
 from toolorchestra.algos.recipes.shipped import recipe_names
-from toolorchestra.algos.smoke import make_tiny_model
+from toolorchestra.algos.smoke import MAXIMA, make_tiny_model, toy
 from toolorchestra.cli.main import main
 
 KEPT = {
     "learning_rate", "beta", "epsilon", "epsilon_high", "ratio", "aggregation", "temperature", "scale", "max_ids",
     "gradient_checkpointing", "schedule", "sft_weight", "reasoner_advantage", "max_calls", "open_at", "min_std",
 }  # fmt: skip
+AT_ONCE = ("paramanager-4b-rl", "tmatr-4b")
+"""Trained in every run of the tests, one agent and two; the others are `long`."""
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", recipe_names())
+@pytest.mark.parametrize(
+    "name", [name if name in AT_ONCE else pytest.param(name, marks=pytest.mark.long) for name in recipe_names()]
+)
 def test_a_recipe_trains_at_toy_size_with_its_own_settings(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -61,3 +67,15 @@ def test_the_options_of_a_run_are_in_its_folder(tmp_path: Path, monkeypatch: pyt
     changed = parse_options(TrainSFT, ["--config", str(config.output / RECORD), "--resume", "--steps", "9"])
     with trainer.open_run(changed, "sft"):  # the record is that of the run, not of its continuation
         assert parse_options(TrainSFT, ["--config", str(config.output / RECORD)]) == config
+
+
+def test_a_warm_start_is_short_and_none_stays_none() -> None:
+    assert toy(TrainGRPO(env="ToolOrchestra-Restaurant-v0")).sft_steps == MAXIMA["sft_steps"]
+    assert toy(TrainGRPO(env="ToolOrchestra-Restaurant-v0", sft_steps=0)).sft_steps == 0
+
+
+def test_what_a_server_generates_for_is_generated_for_by_the_model(tmp_path: Path) -> None:
+    given = {"sampler": "vllm-server", "servers": {"reasoner": "http://one:8000", "helper": "http://two:8000"}}
+    config = toy(TrainMSARL(output=tmp_path / "run", **given))  # type: ignore[arg-type]
+    assert (config.sampler, config.servers) == ("hf", {})
+    assert config.importance_limit == 2.0  # the loss is that of the run

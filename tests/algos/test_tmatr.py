@@ -352,10 +352,13 @@ def test_shared_weights_learn_in_every_stage(env: MultiAgentEnv, policy: TokenPo
 
 
 @pytest.mark.usefixtures("by_parity")
-def test_too_few_pairs_are_not_learnt_from(env: MultiAgentEnv, policy: TokenPolicy) -> None:
+def test_too_few_pairs_are_not_learnt_from(
+    env: MultiAgentEnv, policy: TokenPolicy, caplog: pytest.LogCaptureFixture
+) -> None:
     learner = learner_of(env, policy, schedule=("inferencer",), min_pairs=4)
     metrics = learner.learn(1)
     assert 0 < metrics["pairs"] < 4
+    assert "Batch 1 changes nothing: of " in caplog.text
     assert metrics["updates"] == 0
     assert same(learner.policies["inferencer"].model, policy.model)
 
@@ -452,6 +455,7 @@ SMALL: dict[str, Any] = {
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_run_that_is_killed_goes_on_exactly(
     policy: TokenPolicy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,8 +29,13 @@ def test_learners_of_several_refuse_environments_of_one_and_name_theirs(learner:
     learner(env="MSARL-Math-v0")
 
 
-@pytest.mark.parametrize("learner", [TrainGRPO, TrainSFT, TrainMSARL, TrainMultiGRPO, TrainTMATR])
+class OfOneProcess(TrainSFT):
+    many_processes = False
+
+
+@pytest.mark.parametrize("learner", [TrainGRPO, TrainSFT, TrainMSARL, TrainMultiGRPO, TrainTMATR, OfOneProcess])
 def test_a_learner_of_one_process_refuses_several(learner: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    learner()
     monkeypatch.setenv("WORLD_SIZE", "2")
     if learner.many_processes:
         learner()

@@ -62,7 +62,17 @@ def test_constants_of_a_formula_stay_though_they_stand_in_observations() -> None
     assert len({re.findall(r"\( (\d+)", formula)[0] for formula in formulas}) > 20  # radii are of all sizes
 
 
-def test_an_environment_without_a_teacher_cannot_be_taught(env: MultiAgentEnv, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(env, "home", "toolorchestra.envs.multiagent")
+def test_an_environment_without_a_teacher_cannot_be_taught() -> None:
+    class Bare:
+        home, protocol = "toolorchestra.envs.multiagent", "Bare"
+
     with pytest.raises(OptionError, match="no teacher"):
-        teacher_of(env)
+        teacher_of(Bare())  # type: ignore[arg-type]  # as much of one as is looked at
+
+
+def test_one_of_a_module_without_a_teacher_is_taught_by_that_of_its_protocol(
+    env: MultiAgentEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taught = teacher_of(env)
+    monkeypatch.setattr(env, "home", "toolorchestra.envs.multiagent")
+    assert teacher_of(env) is taught

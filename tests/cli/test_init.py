@@ -42,8 +42,10 @@ def command(*words: str, folder: Path, **variables: str) -> str:
 
 @pytest.fixture(scope="module")
 def extensions(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with one of each kind, under the names of docs/extend."""
+    """A folder with one of each kind, under the names of docs/extend, in a project with settings of its own."""
     folder = tmp_path_factory.mktemp("extensions")
+    settings = '[tool.pytest.ini_options]\naddopts = ["--import-mode=importlib"]\n'
+    (folder / "pyproject.toml").write_text(settings, encoding="utf-8")
     for kind, name in NAMES.items():
         assert main(["init", kind, name, "--folder", str(folder / name)]) == 0
     return folder
@@ -59,12 +61,14 @@ def test_the_page_shows_the_files_that_are_written(kind: Kind) -> None:
     files = extension_files(kind, NAMES[kind])
     assert any(name.startswith("test_") for name in files)
     for name, content in files.items():
-        language = "yaml" if name.endswith(".yaml") else "python"
+        language = {".yaml": "yaml", ".ini": "ini"}.get(Path(name).suffix, "python")
         assert f"\n`{NAMES[kind]}/{name}`:\n\n```{language}\n{content}```\n" in page, f"{page} does not show {name}"
     assert f"\ntoolorchestra init {kind} {NAMES[kind]}\n" in page
 
 
-@pytest.mark.parametrize("kind", NAMES)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=pytest.mark.long) if kind == "learner" else kind for kind in NAMES]
+)
 @pytest.mark.slow
 def test_what_is_written_passes_its_own_test(kind: str, extensions: Path) -> None:
     out = command("pytest", "-q", "-p", "no:cacheprovider", "-W", "error", NAMES[kind], folder=extensions)
@@ -80,6 +84,7 @@ def test_what_is_written_is_formatted_and_passes_every_rule_of_the_linter(extens
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_what_is_written_passes_the_type_checker(extensions: Path, tmp_path: Path) -> None:
     (tmp_path / "toolorchestra").symlink_to(ROOT)  # checkers cannot follow an editable install
     files = [str(file) for file in sorted(extensions.glob("*/*.py"))]

@@ -118,7 +118,18 @@ def test_a_design_is_run_with_a_real_model(file: Path, fake_server: Any, capsys:
     assert "answer: 7" in out
     assert "660 tokens" in out
     assert len(fake_server.bodies) == 6  # a chain of thought, and five samples of the one that checks it
-    assert "Check 7." in str(fake_server.bodies[-1])
+    assert "Check <answer>" in str(fake_server.bodies[-1])
     fake_server.respond = lambda body: (400, {"error": {"message": "no such model"}})
     assert main(command) == 1
     assert "infra_error" in capsys.readouterr().out
+
+
+def test_a_design_in_the_authors_style_is_checked_by_their_parser(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "design.txt"
+    file.write_text("<agent><agent_id>a-1</agent_id><agent_name>cotagent</agent_name></agent>")
+    assert main(["mas", "check", str(file)]) == 1
+    assert "Rule `thinking`" in capsys.readouterr().out
+    assert main(["mas", "check", str(file), "--parser", "paper"]) == 0
+    assert "valid: 1 agent" in capsys.readouterr().out

@@ -101,3 +101,12 @@ def test_mistakes_are_explained(run: Run, words: tuple[object, ...], message: st
     code, _, err = run(*words)
     assert code == 2
     assert message in err
+
+
+def test_problems_can_be_those_of_the_environments_with_the_papers_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["masbench", "show", "--horizon", "3", "--alone", "--variables"]) == 0
+    out = capsys.readouterr().out
+    assert "[variable3] = [answer2]" in out
+    assert "depth 9, horizon 3, breadth 1, parallel 1" in out
+    assert main(["masbench", "show", "--parallel", "2", "--alone", "--shared-world"]) == 0
+    assert "depth 3, horizon 1, breadth 1, parallel 2" in capsys.readouterr().out

@@ -180,6 +180,7 @@ def test_a_model_that_cannot_be_reached_at_all_is_a_mistake(
         (["--model", "x"], "are for --policy llm"),
         (["--episodes", "0"], "must be at least 1"),
         (["--policy", "llm", "--model", "x", "--api-key-env", "KEY"], "give its --base-url"),
+        (["--policy", "llm", "--model", "x", "--effort", "low"], "give --base-url"),
     ],
 )
 def test_options_that_contradict_each_other_are_refused(run: Run, folder: str, options: list[str], message: str):
@@ -261,10 +262,12 @@ def test_samples_of_each_task_give_pass_at_k_and_pass_all_k(run: Run, folder: st
     assert len({one.seed for one in episodes}) == 20
     solved = {task: [one.outcome == "solved" for one in episodes if one.task_id == task] for task in tasks}
     assert summary["pass@k"]["1"] == summary["pass^k"]["1"] == pytest.approx(summary["success"])
+    assert summary["mean@k"] == {"4": pytest.approx(sum(map(sum, solved.values())) / 20)}
     assert summary["pass@k"]["4"] == sum(map(any, solved.values())) / 5
     assert summary["pass^k"]["4"] == sum(map(all, solved.values())) / 5
     assert summary["pass^k"]["4"] < summary["pass@k"]["4"]
     before = file.read_bytes()
+    assert "mean@4: " in run("rollout", folder, *options, "--episodes", 5, "--resume").out
     assert "k = 4: pass@k" in run("rollout", folder, *options, "--episodes", 6, "--resume").out
     assert file.read_bytes().startswith(before)
     assert "there are 48" in run("rollout", folder, *options, "--episodes", 1000, "--resume").err

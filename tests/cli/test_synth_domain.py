@@ -346,6 +346,7 @@ def runs() -> Iterator[Runs]:
     runs.close()
 
 
+@pytest.mark.long
 def test_kill_9_at_twenty_random_moments_loses_no_finished_answer(server: Recorded, tmp_path: Path, runs: Runs):
     server.delay = 0.005
     runs.start(options(server, tmp_path / "whole"))

@@ -13,7 +13,7 @@ from toolorchestra.agents.policies.base import Policy
 from toolorchestra.agents.policies.chat_policy import ChatPolicy
 from toolorchestra.agents.policies.registry import make_policy
 from toolorchestra.envs.episode import Episode
-from toolorchestra.envs.playing import Reset, Unplayed, play_many
+from toolorchestra.envs.playing import Reset, Unplayed, play_all, play_many
 from toolorchestra.envs.tool_calling import ToolCallingPlay
 from toolorchestra.toolscale.errors import ExpertError
 
@@ -109,6 +109,9 @@ def test_a_slow_reply_holds_up_no_other_episode(make_env: Make) -> None:
     model = Replying(6)
     found = list(play_many(make_env, lambda: ChatPolicy(model), resets(6), in_flight=2))
     assert [one.seed for one in found if isinstance(one, Episode)] == [1, 2, 3, 4, 5, 0]
+    model = Replying(6)
+    found = play_all(make_env, lambda: ChatPolicy(model), resets(6), in_flight=2)
+    assert [one.seed for one in found if isinstance(one, Episode)] == [0, 1, 2, 3, 4, 5]
 
 
 def test_failures_between_replies_do_not_end_a_rollout(make_env: Make) -> None:

@@ -51,6 +51,13 @@ def test_a_solved_episode_looks_solved(env: Any) -> None:
     assert "solved · reward 1 · 2 turns · 1 calls" in env.render()
 
 
+def test_in_a_notebook_the_transcript_is_returned_too(env: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    env.reset(seed=0)
+    shown = env.render()
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    assert env.render() == shown != ""
+
+
 def test_an_episode_in_progress_has_no_ending(env: Any) -> None:
     assert "reward" not in env.render()
     env.step([{"name": "count_orders"}])

@@ -61,7 +61,7 @@ def test_facts_have_the_rivals_that_the_domains_own_tasks_give_them(made: Path, 
         assert task.rivals == (rivals if any(rivals) else ())
 
 
-@pytest.mark.parametrize(("workers", "hash_seed"), [(1, "1"), (2, "2"), (3, "3")])
+@pytest.mark.parametrize(("workers", "hash_seed"), [(1, "1"), (2, "2"), pytest.param(3, "3", marks=pytest.mark.long)])
 def test_workers_and_hash_seeds_change_nothing(made: Path, mini_folder: Path, workers: int, hash_seed: str) -> None:
     file = made.with_name("again.jsonl")
     script = (

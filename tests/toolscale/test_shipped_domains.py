@@ -64,10 +64,12 @@ def rebuilt(shipped: Domain) -> Domain:
     return made.with_tasks(kept, info.dropped)
 
 
+@pytest.mark.long
 def test_the_database_is_built_again_byte_for_byte(shipped: Domain, rebuilt: Domain) -> None:
     assert rebuilt.database.image == shipped.database.image
 
 
+@pytest.mark.long
 def test_the_tasks_are_made_again_exactly(shipped: Domain, rebuilt: Domain) -> None:
     assert rebuilt.tasks() == shipped.tasks()
 

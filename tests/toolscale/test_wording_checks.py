@@ -15,6 +15,7 @@ WORDED = builtin_domains()
 """Domains of the library whose requests are phrased by register."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", WORDED)
 def test_shipped_domains_have_no_fault(name: str) -> None:
     domain = load_domain(name)

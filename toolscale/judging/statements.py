@@ -201,6 +201,7 @@ class _Reader:
         self.bracketed: set[int] = set()
         self.clauses: list[int] = []
         self.clause_words: list[frozenset[str]] = []
+        self._sets: dict[frozenset[str], frozenset[str]] = {}
         self._clause = 0
         self._last_begin = 0
         self._negators = 0
@@ -278,9 +279,18 @@ class _Reader:
     def _end_clause(self) -> None:
         """Begin another clause."""
         if len(self.tokens) > self._clause:
-            self.clause_words.append(frozenset(self.tokens[self._clause :]))
+            self.clause_words.append(self._set(self._clause))
             self._last_begin, self._clause = self._clause, len(self.tokens)
         self._negators = 0
+
+    def _set(self, begin: int) -> frozenset[str]:
+        """Return the tokens from a position on.
+
+        Equal sets are one: the garbage collector visits each set that there is again and again, and what says the same
+        a hundred thousand times must not take longer for that.
+        """
+        found = frozenset(self.tokens[begin:])
+        return self._sets.setdefault(found, found)
 
     def _pause(self) -> None:
         """End what a negator reaches, if it has reached a word with a meaning (it has not in "not, in fact, 21")."""
@@ -298,8 +308,8 @@ class _Reader:
         elif self._begin == self._last_begin:
             words = self.clause_words[-1]
         else:
-            words = frozenset(self.tokens[self._begin :])
-        self.words.append(words)  # few new sets, since the garbage collector visits each of them again and again
+            words = self._set(self._begin)
+        self.words.append(words)
         self._begin = len(self.tokens)
         self._number += 1
         self._negated = False

@@ -38,7 +38,9 @@ class _Job(msgspec.Struct, eq=False):
 class WorkerPool(ABC, Generic[WorkerT]):
     """An executor whose workers are other processes, which stay until the pool is closed.
 
-    A worker that ends is replaced, and what it had under way is done again; each unit has exactly one result.
+    A worker that ends is replaced, and what it had under way is done again; each unit has exactly one result. Of the
+    units that it was given, only the oldest was being done: it may have ended the worker, and is done again
+    `max_retries` times at most.
     Subclasses implement `_start`, `_give`, `_news` and `_stop`.
 
     Args:

@@ -14,7 +14,8 @@ class Unit(NamedTuple):
     Attributes:
         identity: What the unit is, for messages: e.g. the environment, the policy and the seeds.
         function: A function of a module, which workers import by its name. Its result must depend on the arguments
-            alone, since a unit whose worker ends is done again.
+            alone, and on what they name (weights of a policy) as long as that stays the same: a unit whose worker ends
+            is done again.
         arguments: Its arguments; they and the result must be picklable.
     """
 

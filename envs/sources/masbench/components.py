@@ -35,12 +35,19 @@ def needle_keys(rng: FastRandom, count: int) -> list[str]:
 
 
 def draw_component(
-    rng: FastRandom, axes: Axes, split: str, hierarchy: Hierarchy, distractors: int, usual: int | None = None
+    rng: FastRandom,
+    axes: Axes,
+    split: str,
+    hierarchy: Hierarchy,
+    distractors: int,
+    usual: int | None = None,
+    others: Sequence[Sub] | None = None,
 ) -> Component:
     """Return a component of the depth, horizon and breadth of `axes`, whose template belongs to a split.
 
     Its names are from a hierarchy, and each of its problems has so many `distractors`. `usual` is the depth, where that
-    is left to chance and has a usual value.
+    is left to chance and has a usual value. `others` are the sub-tasks of the components before it, if all share a
+    world.
 
     Raises:
         OptionError: There is none in this split.
@@ -56,7 +63,7 @@ def draw_component(
         if drafted is not None and split_of(drafted) != split:
             continue
         try:
-            _name(rng, draft, hierarchy, distractors, axes.breadth)
+            _name(rng, draft, hierarchy, distractors, axes.breadth, others)
         except LookupError:  # too many sub-tasks for the names that there are
             continue
         draft.template = drafted or template(draft.subs, draft.roots[-1])
@@ -70,13 +77,20 @@ def draw_component(
     )
 
 
-def _name(rng: FastRandom, draft: Component, hierarchy: Hierarchy, distractors: int, breadth: int | None) -> None:
+def _name(
+    rng: FastRandom,
+    draft: Component,
+    hierarchy: Hierarchy,
+    distractors: int,
+    breadth: int | None,
+    others: Sequence[Sub] | None,
+) -> None:
     """Give a draft names and distractors; its numbers are still missing."""
     subs, roots = draft.subs, draft.roots
-    namer = Namer(rng, hierarchy, subs, more=2 * distractors * len(roots))
+    namer = Namer(rng, hierarchy, subs, more=2 * distractors * len(roots), others=others or ())
     known: set[int] = set()
     later = set(roots)
-    max_operands, closing = min(3, breadth or 3), len(roots) == 1
+    max_operands, closing = min(3, breadth or 3), len(roots) == 1 and others is None
     for root in roots:
         way = needed(subs, [root], known) if known else draft.ways[0]
         own = [at for at in way if at not in known]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from typing import TYPE_CHECKING
 
 from toolorchestra.envs.ground_truth.parts import needed
 from toolorchestra.envs.sources.masbench.graph import Graph, levels_of, measure, values_of
 from toolorchestra.toolscale.errors import install_line
+from toolorchestra.toolscale.svg_themes import svg_of
 
 if TYPE_CHECKING:
     import networkx  # type: ignore[import-untyped]  # ships no types
@@ -26,7 +26,6 @@ def figure(graph: Graph, title: str = "") -> str:
         ImportError: networkx or matplotlib is not installed.
     """
     try:
-        import matplotlib
         import networkx
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -55,10 +54,7 @@ def figure(graph: Graph, title: str = "") -> str:
         )
     found = ", ".join(f"{axis} {value}" for axis, value in measure(graph).items())
     axes.set_title(f"{title}\n{found}" if title else found, fontsize=8)
-    text = io.StringIO()
-    with matplotlib.rc_context({"svg.hashsalt": "masbench", "svg.fonttype": "none"}):
-        picture.savefig(text, format="svg", metadata={"Date": None})
-    return text.getvalue()
+    return svg_of(picture, "masbench")
 
 
 def to_networkx(graph: Graph) -> networkx.DiGraph:

@@ -25,14 +25,19 @@ _OPERANDS = repeated({0: 3, 1: 5, 2: 3, 3: 1})  # how many a distractor has
 class Namer:
     """Names of one component, from one hierarchy; its sub-tasks are given theirs at once.
 
-    About so many `more` names are expected to be drawn later.
+    About so many `more` names are expected to be drawn later. The names of `others`, sub-tasks of the same world, are
+    taken: their owners and what they own are shared, but the owner of a total of theirs is not spoken of again.
     """
 
-    def __init__(self, rng: FastRandom, hierarchy: Hierarchy, subs: Sequence[Sub], more: int = 0) -> None:
+    def __init__(
+        self, rng: FastRandom, hierarchy: Hierarchy, subs: Sequence[Sub], more: int = 0, others: Sequence[Sub] = ()
+    ) -> None:
         self.rng = rng
         self.categories = [*hierarchy]
         self._all = [rng.sample(names, len(names)) for names in hierarchy.values()]
-        self._owners = [names.copy() for names in self._all[:3]]
+        spoken = {name for sub in others for name in (sub.owner, sub.name)}
+        closed = {sub.owner for sub in others if sub.category or sub.kind in ("total", "nested")}
+        self._owners = [[name for name in names if name not in spoken] for names in self._all[:3]]
         categories = [sub for sub in subs if sub.category]
         inner: dict[str, int] = {}  # owners of totals within nested ones, and their levels
         for sub in categories:
@@ -41,10 +46,18 @@ class Namer:
         for sub in categories:
             if sub.kind != "nested":
                 self._name_total(sub, subs, inner)
-        count = max(_FEWEST, math.isqrt((len(subs) + more) // 2) + 1)
+        count = max(_FEWEST, math.isqrt((len(subs) + more + len(others)) // 2) + 1)
         shared = [*(owners[-count:] for owners in self._owners), self._all[3][:count]]
+        if others:
+            taken = {name for names, left in zip(self._all, self._owners, strict=False) for name in names} - spoken
+            taken -= {name for left in self._owners for name in left}  # owners of totals of this component
+            closed |= taken
+            shared = [
+                sorted((n for n in names if n not in closed), key=lambda n: n not in spoken)[:count]
+                for names in self._all
+            ]
         self._shared = [*itertools.pairwise(shared)]  # owners of each level, and what they own
-        self._used = {(sub.owner, sub.name) for sub in subs if sub.owner}
+        self._used = {(sub.owner, sub.name) for sub in (*subs, *others) if sub.owner}
         for sub in subs:
             if not sub.owner:
                 sub.owner, sub.name = self.fresh()

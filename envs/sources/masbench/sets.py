@@ -75,7 +75,7 @@ def tasks(
 ) -> Iterator[Task]:
     """Yield so many instances as tasks, whose ids name the seed."""
     for number, instance in enumerate(itertools.islice(instances(axes, split, seed=seed, settings=settings), count)):
-        yield make_task(instance, f"masbench-{seed}/{axes}/{split}-{number:05d}")
+        yield make_task(instance, f"masbench-{seed}/{axes}/{split}-{number:05d}", settings)
 
 
 def digest(made: Iterable[Task]) -> str:

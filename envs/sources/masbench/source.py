@@ -19,6 +19,9 @@ from toolorchestra.toolscale.domain import SPLITS
 from toolorchestra.toolscale.errors import UnknownNameError
 from toolorchestra.toolscale.task import Task
 
+AXIS_SETTINGS = InstanceSettings(alone=True, shared_world=True)
+"""Settings of the sources of one axis, and so of the environments."""
+
 
 class MASBenchSource(TaskSource):
     """Problems of one axis, or of any combinations of values.
@@ -34,7 +37,8 @@ class MASBenchSource(TaskSource):
         seed: Equal arguments give equal problems.
         train: Number of training problems, as many of each value as of any other.
         test: Number of test problems.
-        settings: How hard they are beside their axes.
+        settings: How hard they are beside their axes. By default a single axis is varied `InstanceSettings.alone`, and
+            independent components share a world; combinations leave to chance what they do not name.
         name: As it stands in environment ids.
     """
 
@@ -53,6 +57,7 @@ class MASBenchSource(TaskSource):
         if isinstance(wanted, str):
             check_axis(wanted)
             values = {split: [Axes(**{wanted: value}) for value in counts] for split, counts in COUNTS[wanted].items()}
+            settings = settings or AXIS_SETTINGS
         else:
             values = {"train": list(wanted), "test": list(wanted)}
         for axes in itertools.chain(*values.values()):

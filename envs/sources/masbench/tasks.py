@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from toolorchestra.envs.ground_truth.parts import Part, needed, stages_of
-from toolorchestra.envs.sources.masbench.generate import Instance
+from toolorchestra.envs.sources.masbench.generate import Instance, InstanceSettings
 from toolorchestra.envs.sources.masbench.graph import MODULUS, Axes, Graph, ProblemNode, measure, split_of
 from toolorchestra.envs.sources.masbench.mistakes import mistakes
 from toolorchestra.envs.sources.masbench.solver import solve
@@ -38,8 +38,9 @@ class InstanceTruth(msgspec.Struct, frozen=True):
     problems: tuple[str, ...]
 
 
-def make_task(instance: Instance, task_id: str) -> Task:
-    """Return an instance as a task."""
+def make_task(instance: Instance, task_id: str, settings: InstanceSettings | None = None) -> Task:
+    """Return an instance as a task, which is as hard for simulated models as `settings` say."""
+    settings = settings or InstanceSettings()
     graph, values, answers = instance.graph, instance.values, instance.answers
     nodes = graph.nodes
     steps = needed(nodes, [target.node for target in graph.targets])
@@ -51,6 +52,7 @@ def make_task(instance: Instance, task_id: str) -> Task:
             str(values[at]),
             mistakes(nodes[at], values, at),
             tuple(place[need] for need in nodes[at].needs),
+            difficulty=settings.difficulty,
             note=notes.get(at),
         )
         for at in steps
@@ -68,6 +70,7 @@ def make_task(instance: Instance, task_id: str) -> Task:
         reference_calls=_reference_calls(instance, steps, parts),
         subject="math",
         targets=[place[target.node] for target in graph.targets],
+        **({"load": settings.load} if settings.load != "steps" else {}),
         masbench=msgspec.json.decode(msgspec.json.encode(truth)),  # as it is read from a file
     )
     return with_answers(task, answers, boxed=instance.wording == "passages")

@@ -4,6 +4,7 @@ r"""The sentences of a problem, whose forms the solver reads.
   {operand}, {operand} and {operand}`` or ``the difference of {operand} and {operand}``, the last three also after
   ``{constant} more than`` or ``{constant} times as much as``; an operand is ``each {owner}'s {name}``, or
   ``each [answer2]`` for the answer to an earlier problem;
+- ``Using the result [answer2] from the previous calculation, [variable3] = [answer2].``, which adds nothing to those;
 - ``One of the special magic numbers for {key} is: {constant}.``
 - ``Note: verify the information before you take it - {what} is {constant}.`` is a note, which need not be true.
 
@@ -17,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
+from toolorchestra.envs.ground_truth.parts import needed
 from toolorchestra.envs.sources.masbench.fast_random import FastRandom
 from toolorchestra.envs.sources.masbench.graph import Graph, ProblemNode, Target
 from toolorchestra.envs.sources.masbench.vocabulary import vocabulary
@@ -26,8 +28,13 @@ _SOLVE = "Solve all problems step by step and provide the answers for all proble
 NOTE = "Note: verify the information before you take it - {what} is {claim}."
 
 
-def write(graph: Graph, wording: Wording, rng: FastRandom, haystack: int) -> tuple[str, tuple[str, ...]]:
-    """Return the text of a problem, and that of each of the problems in it, with so many filler sentences a needle."""
+def write(
+    graph: Graph, wording: Wording, rng: FastRandom, haystack: int, *, variables: bool = False
+) -> tuple[str, tuple[str, ...]]:
+    """Return the text of a problem, and that of each of the problems in it.
+
+    There are so many filler sentences a needle, and lines of `variables` where earlier answers are used.
+    """
     bodies = []
     operands = [f"each {node.owner}'s {node.name}" for node in graph.nodes]  # what each is called
     for number, target in enumerate(graph.targets, 1):
@@ -35,6 +42,7 @@ def write(graph: Graph, wording: Wording, rng: FastRandom, haystack: int) -> tup
             bodies.append(_passage(graph.nodes[target.node], rng, haystack))
         else:
             bodies.append(" ".join(_statements(graph.nodes, target, operands)))
+            bodies[-1] += _variable(graph, number) if variables else ""
         operands[target.node] = f"each [answer{number}]"
     ending = []
     for number, target in enumerate(graph.targets):
@@ -55,14 +63,29 @@ def write(graph: Graph, wording: Wording, rng: FastRandom, haystack: int) -> tup
         for number, (body, question) in enumerate(zip(bodies, questions, strict=True), 1)
     )
     form = "\n".join(f"Problem {number}: [answer{number}]" for number in range(1, len(problems) + 1))
-    return "\n\n".join([*problems, *ending, _remarks(graph), _SOLVE, "Final Answers", form]), problems
+    return "\n\n".join(
+        [*problems, *ending, _remarks(graph, variables=variables), _SOLVE, "Final Answers", form]
+    ), problems
 
 
-def _remarks(graph: Graph) -> str:
+def _variable(graph: Graph, number: int) -> str:
+    """Return the sentence that says which earlier answers the problem of a number uses; "" if it uses none."""
+    earlier = {target.node: place for place, target in enumerate(graph.targets[: number - 1], 1)}
+    way = needed(graph.nodes, [graph.targets[number - 1].node], known=earlier)
+    used = _listed([f"[answer{earlier[at]}]" for at in way if at in earlier])
+    if not used:
+        return ""
+    results, calculations = ("results", "calculations") if " and " in used else ("result", "calculation")
+    return f" Using the {results} {used} from the previous {calculations}, [variable{number}] = {used}."
+
+
+def _remarks(graph: Graph, *, variables: bool) -> str:
     components: dict[int, list[str]] = {}
     for number, target in enumerate(graph.targets, 1):
         components.setdefault(target.component, []).append(str(number))
     lines = ["Note: In this problem set:"]
+    if len(components) < len(graph.targets) and variables:
+        lines.append("- [variablek] represents the calculated variable needed to solve problem k.")
     if len(components) < len(graph.targets):
         lines.append("- [answerk] represents the answer to problem k.")
     if len(components) == len(graph.targets):

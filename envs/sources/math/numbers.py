@@ -3,35 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from random import Random
 
 import numpy as np
 
+from toolorchestra.envs.sources.math.factorisation import factors, product
 from toolorchestra.envs.sources.math.sketch import Sketch, family
 
 PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97)
-
-
-def factors(number: int) -> dict[int, int]:
-    """Return the prime factors of a number and their exponents."""
-    found, divisor = Counter[int](), 2
-    while number > 1:
-        if number % divisor:
-            divisor += 1
-        else:
-            found[divisor] += 1
-            number //= divisor
-    return found
-
-
-def product(found: dict[int, int]) -> str:
-    r"""Return a factorisation in LaTeX.
-
-    >>> product({2: 3, 7: 1})
-    '2^{3} \\cdot 7'
-    """
-    return r" \cdot ".join(f"{prime}^{{{power}}}" if power > 1 else str(prime) for prime, power in found.items())
 
 
 def _factorise(sketch: Sketch, number: int) -> dict[int, int]:

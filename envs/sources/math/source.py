@@ -1,8 +1,9 @@
 r"""The source `Math`: competition-style problems with exact answers at graded difficulty.
 
 Problems are drawn from families (`toolorchestra.envs.sources.math.sketch`); each carries the steps that solve it. The
-splits share no instance of a family, and ``test_intents`` has families of its own. A final answer is right in whatever
-form it is equal (`toolorchestra.toolscale.answers`).
+splits share no instance of a family, and ``test_intents`` has families of its own. Half of the problems of levels 4 and
+5 in ``train`` and ``test`` are composed (`toolorchestra.envs.sources.math.composed`). A final answer is right in
+whatever form it is equal (`toolorchestra.toolscale.answers`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import random
 import zlib
 
 from toolorchestra.envs.ground_truth.parts import stages_of
-from toolorchestra.envs.sources.math import algebra, counting, geometry, numbers
+from toolorchestra.envs.sources.math import algebra, composed, counting, geometry, numbers
 from toolorchestra.envs.sources.math.sketch import FAMILIES, Family, Sketch
 from toolorchestra.envs.sources.questions import QuestionSource, QuestionWorld, check_sizes, make_question
 from toolorchestra.envs.tools.calculator import Calculator
@@ -62,7 +63,11 @@ def make_problems(split: str, count: int, seed: int = 0) -> list[Task]:
             seen.add(instance)
             tasks.append(_task(sketch, family, level + 1, split, len(tasks)))
             break
-    return tasks
+    if held_out:
+        return tasks
+    return composed.sprinkle(
+        tasks, lambda *made: _task(made[0], composed.COMPOSED, made[1], split, made[2]), split, seed
+    )
 
 
 def _split(instance: str) -> str:

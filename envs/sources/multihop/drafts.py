@@ -1,7 +1,8 @@
 """Drafts of multi-hop questions: programs over relations, their parts, and their wording.
 
 A program finds values among facts (`answer`). `KINDS` draw one with its parts, each of which is a look-up or a
-conclusion, or return None where no question comes of what was drawn.
+conclusion, or return None where no question comes of what was drawn. The wording leaves look-ups out where the words of
+the world allow: "the country where she was born" does not mention the city, which must be looked up all the same.
 """
 
 from __future__ import annotations
@@ -15,13 +16,15 @@ import msgspec
 from toolorchestra.envs.ground_truth.parts import Part
 from toolorchestra.envs.sources.multihop.encyclopaedia import Encyclopaedia, Facts, listed
 from toolorchestra.envs.sources.multihop.encyclopaedia_world import WorldFact
-from toolorchestra.envs.sources.multihop.words import QUESTION_WORDS, WORDS, relations_of
+from toolorchestra.envs.sources.multihop.words import RELATIONS, Counted, RelationWording, relations_of
 
 Node: TypeAlias = list[Any]
 """A program: ``["is", value]``, ``["of", relation, node]``, ``["who", [[relation, node], …]]``,
 ``["first" or "last", relation, node, node]`` or ``["count", relation, node, relation, "before" or "after", year]``."""
 
 _ENOUGH_PEOPLE = 4  # most candidates that a narrowing step may leave
+_MAX_ELIDED = 4  # most relations that have a wording together
+_LONGEST = 0.7  # how often as many relations as possible are worded together
 
 
 def answer(node: Node, facts: Facts) -> list[str]:
@@ -62,13 +65,25 @@ def _unique(values: Iterable[str]) -> list[str]:
 
 
 class QuestionDraft:
-    """A question about an encyclopaedia in the making: its parts so far."""
+    """A question about an encyclopaedia in the making: its parts so far.
+
+    Attributes:
+        worded: How many look-ups have words of their own in the question.
+    """
 
     def __init__(self, book: Encyclopaedia, rng: random.Random) -> None:
         self.book, self.rng = book, rng
+        self.words = book.words.questions
+        self.worded = 0
         self.parts: list[Part] = []
         self.kinds: list[str] = []
         self.anchors: list[str] = []
+
+    @property
+    def spelled_out(self) -> bool:
+        """Whether each of several look-ups has words of its own in the question."""
+        look_ups = sum(bool(part.support) for part in self.parts)
+        return self.worded >= look_ups > 1
 
     def chain(self, length: int, target: str = "", start: str | None = None) -> tuple[Node, str, int] | None:
         """Walk `length` relations from a random entity, to an entity of the kind `target` if one is given.
@@ -84,7 +99,7 @@ class QuestionDraft:
         for step in range(length):
             ways = []
             for name in relations_of(key.split("/")[0]):
-                known = QUESTION_WORDS.relations[name]
+                known = RELATIONS[name]
                 fits = target in ("", known.target) if step == length - 1 else known.phrases
                 if fits and len(values := book.facts.values(key, name)) == 1 and values[0] not in seen:
                     ways.append(name)
@@ -108,7 +123,7 @@ class QuestionDraft:
     def look_up(self, key: str, relation: str, needs: int) -> int:
         """Add the part that looks up what an entity is related to; return its position."""
         values = self.book.facts.values(key, relation)
-        part_question = self.fill(QUESTION_WORDS.relations[relation].asks[0], relation, key, self.book.mention(key))
+        part_question = self.fill(self.words.relations[relation].asks[0], key, self.book.mention(key))
         supports = _unique(self.book.passage_of(WorldFact(key, relation, value)) for value in values)
         return self.part(part_question, values[0], relation, needs=(needs,), support=supports)
 
@@ -156,43 +171,47 @@ class QuestionDraft:
             others = book.namesakes(entity.name) + rng.sample(book.keys(entity.kind), 4)
         return tuple(book.mention(other) for other in _unique(others) if other != value)[:3]
 
-    def fill(self, wording: str, relation: str, key: str, x: str) -> str:
+    def fill(self, wording: str, key: str, x: str) -> str:
         """Return a wording with its slots filled for an entity that the text calls `x`."""
-        genre = WORDS.genres.get(self.book.entities[key].sort) if relation in ("creator", "home") else None
-        maker, made, house = genre or ("", "", "")
-        return wording.format(x=x, maker=maker, made=made, home=QUESTION_WORDS.homes.get(house, ""))
+        maker, made, house = self.book.words.book.genres.get(self.book.entities[key].sort, ("", "", ""))
+        home, housed = self.words.homes.get(house, ""), self.words.housed.get(house, "")
+        return wording.format(x=x, maker=maker, made=made, home=home, housed=housed)
 
     def phrase(self, node: Node) -> str:
         """Return what a longer question calls the value that a program finds."""
         if node[0] == "is":
             return self.book.mention(node[1])
-        key = answer(node[2], self.book.facts)[0]
-        phrases = QUESTION_WORDS.relations[node[1]].phrases
-        if node[2][0] == "of":  # what is long itself stands at the end
+        wording, inner = self._wording(node)
+        phrases = wording.phrases
+        if inner[0] == "of":  # what is long itself stands at the end
             phrases = tuple(phrase for phrase in phrases if phrase.endswith("{x}")) or phrases
-        return self.fill(self.rng.choice(phrases), node[1], key, self.phrase(node[2]))
+        return self._said(phrases, inner)
 
-    def chain_question(self, node: Node) -> str:
-        """Return a chain as a question: nested, or step by step."""
-        steps: list[tuple[str, str]] = []
+    def asked(self, node: Node) -> str:
+        """Return a chain as a question."""
+        wording, inner = self._wording(node, ends=True)
+        return self._said(wording.asks, inner)
+
+    def _said(self, texts: Sequence[str], inner: Node) -> str:
+        self.worded += 1
+        (subject,) = answer(inner, self.book.facts)
+        return self.fill(self.rng.choice(texts), subject, self.phrase(inner))
+
+    def _wording(self, node: Node, *, ends: bool = False) -> tuple[RelationWording, Node]:
+        """Return a wording of the last relations of a chain, of several if they have one, and the chain before them."""
+        path: list[str] = []
         inner = node
-        while inner[0] == "of":
-            steps.insert(0, (inner[1], answer(inner[2], self.book.facts)[0]))
+        found: list[tuple[RelationWording, Node]] = []
+        while inner[0] == "of" and len(path) < _MAX_ELIDED:
+            path.insert(0, inner[1])
             inner = inner[2]
-        relation, key = steps[-1]
-        asks = QUESTION_WORDS.relations[relation].asks
-        if len(steps) < 3 or self.rng.random() < 1.5 / len(steps):
-            x = self.phrase(node[2])
-            return self.fill(self.rng.choice(asks), relation, key, x)
-        lines = [f"Begin with {self.book.mention(inner[1])}."]
-        for number, (relation, key) in enumerate(steps):
-            x = f"{'this' if number else 'that'} {key.split('/')[0]}"
-            if number == len(steps) - 1:
-                lines.append(self.fill(self.rng.choice(asks), relation, key, x))
-            else:
-                phrase = self.rng.choice(QUESTION_WORDS.relations[relation].phrases)
-                lines.append(f"Find {self.fill(phrase, relation, key, x)}.")
-        return " ".join(lines)
+            wording = self.book.words.elided.get(tuple(path))
+            if wording is not None and (ends or wording.phrases):
+                found.append((wording, inner))
+        if found:
+            return found[-1] if self.rng.random() < _LONGEST else self.rng.choice(found)
+        relation = self.words.relations[node[1]]
+        return RelationWording(relation.phrases, relation.asks), node[2]
 
 
 class AnsweredDraft(msgspec.Struct, frozen=True):
@@ -209,7 +228,7 @@ def _bridge(draft: QuestionDraft) -> AnsweredDraft | None:
     if walked is None:
         return None
     node, value, _ = walked
-    return AnsweredDraft(f"bridge-{draft.kinds[0]}", draft.chain_question(node), node, value)
+    return AnsweredDraft(f"bridge-{draft.kinds[0]}", draft.asked(node), node, value)
 
 
 def _comparison(draft: QuestionDraft) -> AnsweredDraft | None:
@@ -221,7 +240,7 @@ def _comparison(draft: QuestionDraft) -> AnsweredDraft | None:
         if walked is None:
             return None
         ends.append(walked)
-    relation, (one, other) = QUESTION_WORDS.years[kind], (ends[0][1], ends[1][1])
+    relation, (one, other) = draft.words.years[kind], (ends[0][1], ends[1][1])
     values = [int(book.facts.values(key, relation)[0]) for key in (one, other)]
     if book.entities[one].name == book.entities[other].name or values[0] == values[1]:
         return None
@@ -233,18 +252,23 @@ def _comparison(draft: QuestionDraft) -> AnsweredDraft | None:
     part_question, wrong = f"Which is {'later' if later else 'earlier'}: {dated}?", one if value == other else other
     draft.part(part_question, value, "", needs=looked_up, wrong=book.mention(wrong))
     names = " or ".join([draft.phrase(end) for end, _, _ in ends])
-    question = f"{QUESTION_WORDS.older[kind][later]}{':' if rng.random() < 0.5 else ','} {names}?"
+    question = f"{draft.words.older[kind][later]}{':' if rng.random() < 0.5 else ','} {names}?"
     return AnsweredDraft(f"comparison-{kind}-{'-vs-'.join(sorted(draft.kinds))}", question, node, value)
 
 
 def _intersection(draft: QuestionDraft) -> AnsweredDraft | None:
-    """Ask for the one person of a profession who meets two or three conditions, narrowing them down one by one."""
+    """Ask for the one person of a profession who meets two or three conditions, narrowing them down one by one.
+
+    One of them is where the person studied, of which only the city is said: its institutions must be looked up.
+    """
     rng, book = draft.rng, draft.book
     person = book.entities[rng.choice(book.keys("person"))]
-    names = [name for name in QUESTION_WORDS.conditions if len(book.facts.values(person.key, name)) == 1]
-    if len(names) < 2:
+    names = [name for name in draft.words.conditions if len(book.facts.values(person.key, name)) == 1]
+    if "studied_at" not in names or len(names) < 2:
         return None
-    names = rng.sample(names, rng.choice((2, 2, 3)) if len(names) > 2 else 2)
+    names.remove("studied_at")
+    names = ["studied_at", *rng.sample(names, rng.choice((1, 1, 2)) if len(names) > 1 else 1)]
+    rng.shuffle(names)
     conditions: list[list[Any]] = [["profession", ["is", person.sort]]]
     clauses: list[str] = []
     left: list[str] = []
@@ -253,9 +277,13 @@ def _intersection(draft: QuestionDraft) -> AnsweredDraft | None:
         if len(left) == 1:
             return None  # one condition less would do
         value = book.facts.values(person.key, name)[0]
-        node, needs = _indirectly(draft, value) if rng.random() < 0.35 else (["is", value], -1)
-        if node[0] == "is":
-            draft.anchors.append(value)
+        if name == "studied_at":
+            node, needs, said = _somewhere_in_a_city(draft, value)
+        else:
+            node, needs = _indirectly(draft, value) if rng.random() < 0.35 else (["is", value], -1)
+            said = book.mention(value)
+            if node[0] == "is":
+                draft.anchors.append(value)
         conditions.append([name, node])
         who = f"Which of {listed([book.mention(key) for key in left])}" if left else f"Which {person.sort}"
         left = answer(["who", conditions], book.facts)
@@ -266,10 +294,13 @@ def _intersection(draft: QuestionDraft) -> AnsweredDraft | None:
             for key in left
             for relation in ("profession", name)
         )
-        clause = QUESTION_WORDS.conditions[name]
+        clause = draft.words.conditions[name]
         found = " and ".join(book.mention(key) for key in left)
-        part_question = f"{who} {clause.format(x=book.mention(value))}?"
+        part_question = f"{who} {clause.format(x=said)}?"
         position = draft.part(part_question, person.key, name, needs=(position, needs), support=support, answer=found)
+        draft.worded += 1
+        if name == "studied_at":
+            clause, node = draft.words.studied_in, node[2]
         clauses.append(clause.format(x=draft.phrase(node)))
     if left != [person.key]:
         return None
@@ -278,15 +309,34 @@ def _intersection(draft: QuestionDraft) -> AnsweredDraft | None:
     return AnsweredDraft(f"intersection-{kinds}", question, ["who", conditions], person.key)
 
 
+def _somewhere_in_a_city(draft: QuestionDraft, institution: str) -> tuple[Node, int, str]:
+    """Return a program that finds the institutions of the city of one, the position of its part, and their names."""
+    city = draft.book.facts.values(institution, "located_in")[0]
+    draft.anchors.append(city)
+    members = draft.book.facts.values(city, "institutions")
+    node = ["of", "institutions", ["is", city]]
+    return node, _listing(draft, "institutions", city, members, -1), " or ".join(map(draft.book.mention, members))
+
+
+def _listing(draft: QuestionDraft, relation: str, owner: str, members: Sequence[str], needs: int) -> int:
+    """Add the part that looks up the several values of a relation; return its position."""
+    book = draft.book
+    names = [book.mention(member) for member in members]
+    wrong = listed(names[:-1]) if names[1:] else draft.mistakes(members[0], relation)[0]
+    question = draft.words.counts[relation].members.format(x=book.mention(owner))
+    support = (book.passage_of(WorldFact(owner, relation, members[0])),)
+    return draft.part(question, listed(names), relation, needs=(needs,), support=support, wrong=wrong)
+
+
 def _indirectly(draft: QuestionDraft, value: str) -> tuple[Node, int]:
     """Return a program that finds `value` by one relation of something else, and the position of its part."""
     book = draft.book
     ways = [
         (key, name)
-        for name, known in QUESTION_WORDS.relations.items()
+        for name, known in RELATIONS.items()
         if known.phrases and known.target == value.split("/")[0]
         for key in book.facts.subjects(name, value)
-        if name not in QUESTION_WORDS.conditions and len(book.facts.values(key, name)) == 1
+        if name not in draft.words.conditions and len(book.facts.values(key, name)) == 1
     ]
     if not ways:
         return ["is", value], -1
@@ -311,25 +361,19 @@ def _count(draft: QuestionDraft) -> AnsweredDraft | None:
     year = rng.choice([known + step for known in years for step in (-3, -1, 1, 3)])
     if year in years:
         return None
-    names = [book.mention(subject) for subject in subjects]
-    all_names, stated = listed(names), book.passage_of(WorldFact(owner, members, subjects[0]))
-    works = members == "works"
-    part_question = (
-        f"Which {'works are known by' if works else 'institutions of note are there in'} {book.mention(owner)}?"
-    )
-    position = draft.part(
-        part_question, all_names, members, needs=(needs,), support=(stated,), wrong=listed(names[:-1])
-    )
+    words: Counted = draft.words.counts[members]
+    position = _listing(draft, members, owner, subjects, needs)
     looked_up = [position]
-    if not works:  # a person's article gives the years of the works, a city's those of no institution
+    if members != "works":  # a person's article gives the years of the works, a city's those of no institution
         looked_up += [draft.look_up(subject, relation, position) for subject in subjects]
     node: Node = ["count", members, inner, relation, side, year]
     value = answer(node, book.facts)[0]
-    dated = ", ".join(f"{name} ({known})" for name, known in zip(names, years, strict=True))
-    done = f"were {relation} {side} {year}"
-    draft.part(f"How many of these {done}: {dated}?", value, "count", needs=looked_up)
-    whole = f"{'known works by' if works else 'institutions of note in'} {draft.phrase(inner)}"
-    return AnsweredDraft(f"count-{members}-{draft.kinds[0]}", f"How many of the {whole} {done}?", node, value)
+    dated = ", ".join(f"{book.mention(subject)} ({known})" for subject, known in zip(subjects, years, strict=True))
+    draft.part(words.one.format(side=side, year=year, dated=dated), value, "count", needs=looked_up)
+    draft.worded += 1
+    owned = words.owned.format(x=draft.phrase(inner))
+    question = (words.before if side == "before" else words.after).format(owned=owned, year=year)
+    return AnsweredDraft(f"count-{members}-{draft.kinds[0]}", question, node, value)
 
 
 Kind = Callable[[QuestionDraft], AnsweredDraft | None]

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from toolorchestra.envs.sources.multihop.encyclopaedia_world import Entity, FictionalWorld, WorldFact
-from toolorchestra.envs.sources.multihop.words import WORDS
+from toolorchestra.envs.sources.multihop.words import FIRST, WorldWords
 from toolorchestra.envs.tools.search import Passage
 from toolorchestra.toolscale.errors import OptionError
 
@@ -53,11 +53,12 @@ class Facts:
 
 
 class Encyclopaedia:
-    """A fictional world and the articles about it; all follows from the seed and the number of people.
+    """A fictional world and the articles about it; all follows from the seed, the number of people and the words.
 
     There are about four articles for each person.
 
     Attributes:
+        words: The words that it is made of.
         entities: Everything that has an article, by key.
         facts: All that is true.
         articles: The articles, by the ids of their passages.
@@ -70,11 +71,12 @@ class Encyclopaedia:
     True
     """
 
-    def __init__(self, seed: int = 0, people: int = 240) -> None:
+    def __init__(self, seed: int = 0, people: int = 240, words: WorldWords = FIRST) -> None:
         if not 40 <= people <= 50_000:
             raise OptionError(f"`people` must lie between 40 and 50,000, got {people}.")
-        rng = random.Random(f"encyclopaedia:{seed}:{people}")
-        world = FictionalWorld(rng, people)
+        rng = random.Random(f"encyclopaedia:{seed}:{people}{'' if words is FIRST else f':{words.name}'}")
+        self.words = words
+        world = FictionalWorld(rng, people, words.book)
         self.entities = world.entities
         self.facts = Facts(world.facts)
         self._keys: dict[str, list[str]] = defaultdict(list)
@@ -145,7 +147,7 @@ class Encyclopaedia:
 
     def _write(self, entity: Entity, rng: random.Random) -> Iterator[tuple[str, str, str, tuple[WorldFact, ...]]]:
         """Yield title, subject, text and facts of an entity's articles."""
-        for kind, title in _articles(entity):
+        for kind, title in self._articles(entity):
             sentences: list[str] = []
             facts: list[WorldFact] = []
             for wordings in kind:
@@ -155,7 +157,7 @@ class Encyclopaedia:
             if not facts:
                 continue
             if rng.random() < _FILLED:
-                sentences.insert(rng.randint(1, len(sentences)), rng.choice(WORDS.fillers))
+                sentences.insert(rng.randint(1, len(sentences)), rng.choice(self.words.book.fillers))
             yield title, entity.key, " ".join(sentences), tuple(facts)
 
     def _sentence(self, entity: Entity, wording: str, *, first: bool) -> tuple[str, list[WorldFact]] | None:
@@ -167,7 +169,7 @@ class Encyclopaedia:
             if slot in filled:
                 continue
             if slot == "made":
-                filled[slot] = WORDS.genres[entity.sort][1]
+                filled[slot] = self.words.book.genres[entity.sort][1]
                 continue
             if not (values := self.facts.values(entity.key, slot)):
                 return None
@@ -182,16 +184,15 @@ class Encyclopaedia:
             filled[slot] = listed(mentions)
         return _capital(wording.format_map(filled)), facts
 
-
-def _articles(entity: Entity) -> Sequence[tuple[Sequence[Sequence[str]], str]]:
-    """Return the parts and the title of each article about an entity."""
-    parts = WORDS.sentences
-    if entity.kind == "person":
-        return (parts["life"], entity.title), (parts["career"], f"{entity.title}: work and family")
-    if entity.kind == "work":
-        made, based = parts["work"]
-        return (((made, *parts[f"work at {WORDS.genres[entity.sort][2]}"], based), entity.title),)
-    return ((parts[entity.sort if entity.kind == "event" else entity.kind], entity.title),)
+    def _articles(self, entity: Entity) -> Sequence[tuple[Sequence[Sequence[str]], str]]:
+        """Return the parts and the title of each article about an entity."""
+        parts = self.words.book.sentences
+        if entity.kind == "person":
+            return (parts["life"], entity.title), (parts["career"], f"{entity.title}: work and family")
+        if entity.kind == "work":
+            made, based = parts["work"]
+            return (((made, *parts[f"work at {self.words.book.genres[entity.sort][2]}"], based), entity.title),)
+        return ((parts[entity.sort if entity.kind == "event" else entity.kind], entity.title),)
 
 
 def _capital(text: str) -> str:

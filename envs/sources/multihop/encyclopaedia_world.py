@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from toolorchestra.envs.sources.multihop.words import WORDS
+from toolorchestra.envs.sources.multihop.words import EncyclopaediaWords
 
 LAST_YEAR = 2020
 _TWINS = 0.12  # share of people and of cities that have the name of another
@@ -84,8 +84,8 @@ class _Houses:
 class FictionalWorld:
     """Draws the entities (by key) and the facts of a world of so many people, and of all else in proportion."""
 
-    def __init__(self, rng: random.Random, people: int) -> None:
-        self._rng = rng
+    def __init__(self, rng: random.Random, people: int, words: EncyclopaediaWords) -> None:
+        self._rng, self._words = rng, words
         self._used: set[str] = set()
         self._numbers: Counter[str] = Counter()
         self._titles: dict[str, list[_Work]] = defaultdict(list)
@@ -117,13 +117,13 @@ class FictionalWorld:
         """Return a name that nothing else has."""
         rng = self._rng
         while True:
-            word = rng.choice(WORDS.onsets) + rng.choice(WORDS.vowels) + rng.choice(WORDS.middles)
+            word = rng.choice(self._words.onsets) + rng.choice(self._words.vowels) + rng.choice(self._words.middles)
             if ending := rng.choice(endings):
                 word += (rng.choice("aeio") if ending[0] not in "aeiou" and rng.random() < 0.5 else "") + ending
             else:
-                word += rng.choice(WORDS.vowels[:5]) + rng.choice(WORDS.codas)
+                word += rng.choice(self._words.vowels[:5]) + rng.choice(self._words.codas)
             if word in self._used or len(word) < 4:  # short names are used up first
-                word = word[:2] + rng.choice(WORDS.middles) + rng.choice("aeiou") + word[2:]
+                word = word[:2] + rng.choice(self._words.middles) + rng.choice("aeiou") + word[2:]
             if word not in self._used:
                 self._used.add(word)
                 return word.capitalize()
@@ -131,7 +131,7 @@ class FictionalWorld:
     def _title(self) -> str:
         rng = self._rng
         while True:
-            title = f"The {rng.choice(WORDS.adjectives)} {rng.choice(WORDS.nouns)}"
+            title = f"The {rng.choice(self._words.adjectives)} {rng.choice(self._words.nouns)}"
             if title not in self._titles:
                 return title
             if rng.random() < 0.5:
@@ -141,10 +141,10 @@ class FictionalWorld:
 
     def _places(self, countries: int, cities: int) -> list[Entity]:
         rng = self._rng
-        lands = [self._add("country", self._word(WORDS.country_endings)) for _ in range(countries)]
+        lands = [self._add("country", self._word(self._words.country_endings)) for _ in range(countries)]
         for land in lands:
-            language, coin = self._word(WORDS.language_endings), self._word()
-            self._state(land, language=language, currency=f"{coin} {rng.choice(WORDS.coins)}")
+            language, coin = self._word(self._words.language_endings), self._word()
+            self._state(land, language=language, currency=f"{coin} {rng.choice(self._words.coins)}")
         rivers = [self._word() for _ in range(max(3, cities // 3))]
         plan: list[tuple[str, Entity]] = []
         for number in range(cities):
@@ -152,7 +152,7 @@ class FictionalWorld:
             if number >= countries and rng.random() < _TWINS:
                 name = rng.choice(plan)[0]
             if not name or any(where is land for other, where in plan if other == name):
-                name = self._word(WORDS.city_endings)
+                name = self._word(self._words.city_endings)
             plan.append((name, land))
         shared = Counter(name for name, _ in plan)
         found: list[Entity] = []
@@ -170,18 +170,18 @@ class FictionalWorld:
     def _people(self, count: int, cities: list[Entity]) -> list[_Life]:
         """Draw people in the order of their birth, with a parent (of the same family) where there is a fit one."""
         rng = self._rng
-        families = [self._word(WORDS.family_endings) for _ in range(max(20, count // 2))]
+        families = [self._word(self._words.family_endings) for _ in range(max(20, count // 2))]
         plan: list[tuple[str, str, str]] = []  # name, profession, pronoun
         taken: set[tuple[str, str]] = set()
         for _ in range(count):
             pronoun = rng.choice(("she", "he"))
-            profession = rng.choice(sorted(WORDS.professions))
-            name = f"{rng.choice(WORDS.given[pronoun])} {rng.choice(families)}"
+            profession = rng.choice(sorted(self._words.professions))
+            name = f"{rng.choice(self._words.given[pronoun])} {rng.choice(families)}"
             if plan and rng.random() < _TWINS:
                 name, other, pronoun = rng.choice(plan)
-                profession = rng.choice(sorted(set(WORDS.professions) - {other}))
+                profession = rng.choice(sorted(set(self._words.professions) - {other}))
             while (name, profession) in taken:
-                name = f"{rng.choice(WORDS.given[pronoun])} {rng.choice(families)}"
+                name = f"{rng.choice(self._words.given[pronoun])} {rng.choice(families)}"
             taken.add((name, profession))
             plan.append((name, profession, pronoun))
         shared = Counter(name for name, _, _ in plan)
@@ -201,7 +201,7 @@ class FictionalWorld:
         """Give people parents, schools, teachers and spouses that fit their dates."""
         rng = self._rng
         by_family: dict[str, list[_Life]] = defaultdict(list)
-        schools = _Houses(houses, WORDS.schools)
+        schools = _Houses(houses, self._words.schools)
         free: list[_Life] = []
         for number, life in enumerate(lives):
             person, family = life.person, life.family
@@ -233,9 +233,9 @@ class FictionalWorld:
         found: list[tuple[Entity, int]] = []
         founders = [life for life in lives if life.born <= 1930]
         for number in range(count):
-            sort = WORDS.institutions[number % len(WORDS.institutions)]
+            sort = self._words.institutions[number % len(self._words.institutions)]
             # the first of each type are old, so that most people find one in their time
-            early = founders[: max(3, len(founders) // 4)] if number < 2 * len(WORDS.institutions) else founders
+            early = founders[: max(3, len(founders) // 4)] if number < 2 * len(self._words.institutions) else founders
             founder = rng.choice(early)
             year = founder.born + rng.randint(28, 44)
             name = f"{self._word()} {sort.capitalize()}"
@@ -248,10 +248,10 @@ class FictionalWorld:
 
     def _works(self, count: int, lives: list[_Life], houses: list[tuple[Entity, int]]) -> None:
         rng = self._rng
-        homes = {sort: _Houses(houses, (sort,)) for sort in WORDS.institutions}
+        homes = {sort: _Houses(houses, (sort,)) for sort in self._words.institutions}
         for _ in range(count):
             life = rng.choice(lives)
-            genre = WORDS.professions[life.person.sort][rng.random() < 0.25]
+            genre = self._words.professions[life.person.sort][rng.random() < 0.25]
             year = rng.randint(life.born + 22, min(life.died, life.born + 75, LAST_YEAR))
             model = self._model(genre, year, life) if rng.random() < _BASED else None
             title = model.name if model else self._title()
@@ -262,7 +262,7 @@ class FictionalWorld:
             self._state(life.person, works=work)
             if model is not None:
                 self._state(work, based_on=model)
-            home = homes[WORDS.genres[genre][2]].open_in(year, rng)
+            home = homes[self._words.genres[genre][2]].open_in(year, rng)
             if home is not None:
                 self._state(work, home=home)
 
@@ -277,7 +277,7 @@ class FictionalWorld:
 
     def _events(self, count: int, lives: list[_Life], houses: list[tuple[Entity, int]], cities: list[Entity]) -> None:
         rng = self._rng
-        explorers = [life for life in lives if life.person.sort in ("explorer", "geologist", "botanist", "astronomer")]
+        explorers = [life for life in lives if life.person.sort in self._words.leaders]
         for _ in range(count // 2):
             life = rng.choice(explorers or lives)
             year = rng.randint(life.born + 24, min(life.died, life.born + 60, LAST_YEAR))

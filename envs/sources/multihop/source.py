@@ -6,8 +6,11 @@ its parts (the look-ups and conclusions, one by one) and the passages that suppo
 set of facts: on those of the supporting passages alone and on the whole encyclopaedia it must find the one same
 answer, or the question is not asked.
 
+No question spells out its decomposition: where there are several look-ups, some of their values are not mentioned.
+
 The difficulty is the number of parts, at most 5. Kinds of question (its relations in their order) are divided
-between ``test_intents`` and the rest, and the instances of a kind between ``train`` and ``test``.
+between ``test_intents`` and the rest. ``train`` asks about one world, the other splits about a second one, whose
+entities, articles and wordings of questions are others.
 """
 
 from __future__ import annotations
@@ -15,17 +18,20 @@ from __future__ import annotations
 import random
 import zlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from toolorchestra.envs.ground_truth.parts import parts_of, stages_of
 from toolorchestra.envs.sources.multihop.drafts import KINDS, AnsweredDraft, QuestionDraft, answer
 from toolorchestra.envs.sources.multihop.encyclopaedia import Encyclopaedia
+from toolorchestra.envs.sources.multihop.words import SECOND
 from toolorchestra.envs.sources.questions import QuestionSource, QuestionWorld, check_sizes, make_question
 from toolorchestra.envs.tools.search import BM25Index, Index, LocalSearch, Passage
 from toolorchestra.toolscale.task import Call, Task
 from toolorchestra.toolscale.tool import Tool
 
 NAME = "multi_hop_qa"
+SECOND_NAME = "multi_hop_qa_second"
+"""The name of the second world."""
 RULES = """\
 Questions about an encyclopaedia of a fictional world: nothing of it is known from elsewhere, so look it up. \
 Names may be shared; what is in brackets in a title tells them apart. Each question has one answer: a name, a year, \
@@ -49,8 +55,8 @@ def faults(task: Task, book: Encyclopaedia) -> list[str]:
     return found
 
 
-def make_questions(book: Encyclopaedia, sizes: dict[str, int], seed: int = 0) -> list[Task]:
-    """Return questions about an encyclopaedia, as many of each difficulty as of any other.
+def make_questions(book: Encyclopaedia, sizes: dict[str, int], seed: int = 0, world: str = NAME) -> list[Task]:
+    """Return questions about an encyclopaedia, in the world of a name, as many of each difficulty as of any other.
 
     `sizes` says how many of each split are wanted; there are fewer if the encyclopaedia has no more.
     """
@@ -64,14 +70,14 @@ def make_questions(book: Encyclopaedia, sizes: dict[str, int], seed: int = 0) ->
             break
         draft = QuestionDraft(book, rng)
         found = rng.choice(KINDS)(draft)
-        if found is None or len(draft.parts) > _MAX_PARTS:
+        if found is None or len(draft.parts) > _MAX_PARTS or draft.spelled_out:
             continue
         instance = (found.kind, tuple(draft.anchors), str(found.program[-1]))
-        split = _split(found.kind, draft.anchors)
+        split = _split(found.kind, sizes)
         level = min(5, len(draft.parts))
         if instance in seen or not wanted.get((split, level)):
             continue
-        task = _task(found, draft, split, level, numbers[found.kind])
+        task = _task(found, draft, world, split, level, numbers[found.kind])
         if faults(task, book):
             continue
         seen.add(instance)
@@ -81,13 +87,13 @@ def make_questions(book: Encyclopaedia, sizes: dict[str, int], seed: int = 0) ->
     return tasks
 
 
-def _split(kind: str, anchors: Sequence[str]) -> str:
+def _split(kind: str, sizes: Mapping[str, int]) -> str:
     if zlib.crc32(kind.encode()) % 6 == 0:
         return "test_intents"
-    return "test" if zlib.crc32(f"{kind}:{'|'.join(anchors)}".encode()) % 5 == 0 else "train"
+    return "train" if "train" in sizes else "test"
 
 
-def _task(found: AnsweredDraft, draft: QuestionDraft, split: str, level: int, number: int) -> Task:
+def _task(found: AnsweredDraft, draft: QuestionDraft, world: str, split: str, level: int, number: int) -> Task:
     book = draft.book
     stages = stages_of(draft.parts)
     reference_calls = [
@@ -96,8 +102,8 @@ def _task(found: AnsweredDraft, draft: QuestionDraft, split: str, level: int, nu
         if (queries := [p.question for p, at in zip(draft.parts, stages, strict=True) if at == stage and p.support])
     ]
     return make_question(
-        id=f"{NAME}/{found.kind}/{number:04d}",
-        domain=NAME,
+        id=f"{world}/{found.kind}/{number:04d}",
+        domain=world,
         intent=found.kind,
         split=split,
         difficulty=level,
@@ -112,11 +118,12 @@ def _task(found: AnsweredDraft, draft: QuestionDraft, split: str, level: int, nu
 
 
 class MultiHopQASource(QuestionSource):
-    """Multi-hop questions about a synthetic encyclopaedia, with search in it as the tool.
+    """Multi-hop questions about synthetic encyclopaedias, with search in them as the tool.
 
     Args:
         seed: All follows from it and the sizes.
-        people: Size of the encyclopaedia `book`; about four passages for each person.
+        people: Size of the encyclopaedias, `book` of ``train`` and `second_book` of the other splits; about four
+            passages for each person.
         train: Number of training questions.
         test: Number of test questions of the same kinds.
         test_intents: Number of test questions of other kinds.
@@ -134,9 +141,23 @@ class MultiHopQASource(QuestionSource):
         index: Callable[[Sequence[Passage]], Index] = BM25Index,
         tools: Sequence[Tool] = (),
     ) -> None:
-        sizes = {"train": train, "test": test, "test_intents": test_intents}
-        check_sizes("questions", sizes)
-        self.book = Encyclopaedia(seed, people)
+        check_sizes("questions", {"train": train, "test": test, "test_intents": test_intents})
+        self.book, self.second_book = Encyclopaedia(seed, people), Encyclopaedia(seed, people, SECOND)
         about = "Search the encyclopaedia. All queries of a call run at once."
-        world = QuestionWorld(NAME, RULES, (LocalSearch(index(self.book.passages), description=about), *tools))
-        super().__init__("MultiHopQA", world, make_questions(self.book, sizes, seed))
+        worlds = {
+            name: QuestionWorld(name, RULES, (LocalSearch(index(book.passages), description=about), *tools))
+            for name, book in ((NAME, self.book), (SECOND_NAME, self.second_book))
+        }
+        questions = make_questions(self.book, {"train": train}, seed)
+        held_out = {"test": test, "test_intents": test_intents}
+        questions += make_questions(self.second_book, held_out, seed, SECOND_NAME)
+        super().__init__("MultiHopQA", worlds[NAME], questions)
+        self._worlds = worlds
+
+    def book_of(self, task: Task) -> Encyclopaedia:
+        """Return the encyclopaedia that a question is about."""
+        return self.book if task.domain == NAME else self.second_book
+
+    def world(self, task: Task) -> QuestionWorld:
+        """Return the world of a question."""
+        return self._worlds[task.domain]

@@ -21,6 +21,7 @@ from toolorchestra.envs.tools.sandbox.program import ProgramLimits, ProgramResul
 from toolorchestra.toolscale.errors import OptionError
 
 Files = Mapping[str, str | bytes]
+"""The contents of files that a program may read, by name."""
 
 NOBODY = 65534
 """User and group id of programs in backends that isolate."""

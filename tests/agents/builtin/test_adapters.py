@@ -242,6 +242,7 @@ def held(names: Iterable[str], folder: Path) -> int:
     return bytes_of(parts)
 
 
+@pytest.mark.long
 def test_two_agents_need_at_most_fifteen_per_cent_more_memory_than_one(large: Path) -> None:
     one, two = held(["one"], large), held(["one", "two"], large)
     weights = (large / "model.safetensors").stat().st_size

@@ -524,7 +524,7 @@ def test_a_real_server_may_take_longer_than_the_timeout_only_in_a_stream(served:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("stream", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_a_real_server_that_dies_fails_what_it_has_not_answered(
     stream: bool, serve: Callable[[Path], Any], caller_model: Path
 ) -> None:

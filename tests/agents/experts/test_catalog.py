@@ -413,3 +413,25 @@ def test_an_entry_without_an_endpoint_says_how_to_add_one():
 def test_specs_are_plain_data_that_reads_back():
     for spec in CATALOG.experts.values():
         assert msgspec.convert(msgspec.to_builtins(spec), ExpertSpec) == spec
+
+
+def test_there_are_the_price_lists_of_all_ten_providers_of_appendix_e_each_with_its_source():
+    ten = (
+        "together",
+        "venice",
+        "chutes",
+        "nebius",
+        "lambda",
+        "hyperbolic",
+        "cloudflare",
+        "novita",
+        "aiml",
+        "fireworks",
+    )
+    assert set(ten) | {"deepinfra"} == set(CATALOG.price_lists)
+    training = {name for names in CATALOG.configurations["training"].experts.values() for name in names}
+    for name in ten:
+        found = CATALOG.price_lists[name]
+        assert found.source
+        assert training & found.prices.keys()
+        assert not found.held_out

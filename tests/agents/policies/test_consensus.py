@@ -37,6 +37,14 @@ def test_it_goes_on_while_they_disagree_but_never_beyond_its_budget() -> None:
     assert split[-1] == ["final_answer"]
 
 
+def test_one_call_a_round_can_be_counted_by_waves() -> None:
+    serial = waves(paramanager(experts={"ada": says("7"), "bob": says("7")}), width=1, wave=4)
+    assert serial == [["standard_reasoner"]] * 4 + [["final_answer"]]
+    env = paramanager()
+    play_episode(env, ConsensusPolicy(budget=12, lead=99, solvers=("standard_reasoner",), reviews=False), seed=0)
+    assert {call.name for call in env.episode.calls} == {"standard_reasoner", "final_answer"}
+
+
 def test_reviewers_come_after_the_first_calls_and_all_models_have_their_turn() -> None:
     env = paramanager()
     play_episode(env, ConsensusPolicy(budget=12, lead=99), seed=0)

@@ -83,7 +83,7 @@ def test_reflexion_is_better_than_one_chain_of_thought(
 
 def test_debaters_hear_the_others_and_themselves_last_until_they_agree() -> None:
     chat = ScriptedChat([r"\boxed{3}", r"\boxed{4}", r"\boxed{4}", r"So \boxed{4.0}", r"\boxed{4}"])
-    reply = debate(chat, QUESTION, roles=("a professor", "a pupil"))
+    reply = debate(chat, QUESTION, roles=("a professor", "a pupil"), until_agreed=True)
     assert (reply.answer, len(reply.children)) == ("4", 5)
     professor = chat.requests[2].messages
     assert professor[0]["content"].startswith("You take part as a professor.")
@@ -92,10 +92,16 @@ def test_debaters_hear_the_others_and_themselves_last_until_they_agree() -> None
     )
 
 
-def test_a_debate_without_agreement_ends_after_its_rounds() -> None:
-    chat = ScriptedChat(lambda request: r"\boxed{3}" if "sceptic" in request.messages[0]["content"] else r"\boxed{4}")
-    reply = debate(chat, QUESTION)
-    assert len(reply.children) == 5 * 2 + 1
+@pytest.mark.parametrize("agree", [True, False])
+def test_a_debate_lasts_all_its_rounds_and_shows_the_reasoning(agree: bool) -> None:
+    def speak(request: ChatRequest) -> str:
+        answer = 4 if agree or "sceptic" not in request.messages[0]["content"] else 3
+        return rf"<reasoning>My view.</reasoning><answer>\boxed{{{answer}}}</answer>"
+
+    chat = ScriptedChat(speak)
+    assert len(debate(chat, QUESTION).children) == 5 * 2 + 1
+    assert all("<reasoning>My view.</reasoning>" in str(one.messages[1]["content"]) for one in chat.requests[2:])
+    assert len(debate(ScriptedChat(speak), QUESTION, until_agreed=True).children) == (3 if agree else 11)
 
 
 def test_debaters_without_an_answer_do_not_agree() -> None:
@@ -110,6 +116,15 @@ def test_several_models_take_the_roles_in_turn_and_the_first_decides() -> None:
     reply = debate(models, QUESTION, roles=("one", "two", "three"), rounds=1)
     assert [child.name for child in reply.children] == ["m1", "m2", "m1", "m1"]
     assert reply.answer == "1"
+
+
+def test_an_answer_for_others_to_read_needs_no_box() -> None:
+    chat = ScriptedChat(lambda request: "<reasoning>So.</reasoning><answer>x = 4; y = 5</answer>")
+    open_question = SubAgentQuestion("What is known?", boxed=False)
+    for ask in (chain_of_thought, self_consistency, debate, reflexion):
+        reply = ask(chat, open_question)
+        assert reply.answer == "x = 4; y = 5"
+    assert not any("boxed" in one.messages[0]["content"] for one in chat.requests if "criticise" not in str(one))
 
 
 def test_one_cannot_debate_alone() -> None:

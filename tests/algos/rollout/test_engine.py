@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import copy
 import json
 import random
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -12,6 +14,7 @@ import torch
 
 from toolorchestra.agents.builtin.compact_renderer import CompactRenderer
 from toolorchestra.agents.builtin.model import build_model
+from toolorchestra.agents.builtin.renderer import Decoded
 from toolorchestra.algos.batching import bundles
 from toolorchestra.algos.rollout import sampling
 from toolorchestra.algos.rollout.engine import RolloutEngine, RolloutRequest
@@ -162,6 +165,27 @@ def test_an_episode_that_grows_too_long_is_broken_off() -> None:
 def test_a_turn_cut_short_is_out_of_format() -> None:
     (row,) = RolloutEngine(Shop, RENDERER).play(Script(ends=False), ask("fig"))
     assert not row.well_formed
+
+
+@pytest.mark.parametrize(
+    ("message", "well_formed"),
+    [
+        ('<tool_call>{"name": "get_dish", "arguments": {"dish_id": 7}}</tool_call>', True),  # wrong arguments
+        ('<tool_call>{"name": "no_such_tool", "arguments": {}}</tool_call>', True),
+        ('<tool_call>{"name": "get_dish", "arguments": {</tool_call>', False),
+        ("<tool_call>get_dish(7)</tool_call>", False),
+    ],
+)
+def test_a_call_that_can_be_read_is_in_format_whether_it_is_valid_or_not(message: str, well_formed: bool) -> None:
+    class Says(type(RENDERER)):
+        def decode_action(self, ids: Any, tools: Any, before: Any = ()) -> Decoded:
+            return Decoded(message if len(before) < 4 else "It is done.", True)
+
+    renderer = copy.copy(RENDERER)
+    renderer.__class__ = Says
+    engine = RolloutEngine(partial(gym.make, "ToolOrchestra-Restaurant-v0"), renderer, max_ids=20_000)
+    (row,) = engine.play(Script(), [RolloutRequest(0, Start(0))])
+    assert (row.well_formed, row.calls_valid, row.answered) == (well_formed, False, True)
 
 
 def test_plain_text_environments_can_be_played() -> None:

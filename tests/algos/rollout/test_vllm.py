@@ -5,8 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import gymnasium as gym
@@ -18,9 +23,11 @@ from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from toolorchestra.agents.builtin.adapters import make_adapters
 from toolorchestra.agents.builtin.model import TokenPolicy
-from toolorchestra.algos import grpo
+from toolorchestra.algos import grpo, multi_grpo
 from toolorchestra.algos.options_one_agent import TrainGRPO
+from toolorchestra.algos.options_several_agents import TrainMultiGRPO
 from toolorchestra.algos.rollout.generation import ServerGeneration
+from toolorchestra.algos.rollout.multi_agent import Slot
 from toolorchestra.algos.rollout.sampling import ModelSampler, Sample
 from toolorchestra.algos.rollout.vllm_sampler import VLLMSampler
 from toolorchestra.algos.rollout.vllm_server import VLLMServer
@@ -230,6 +237,35 @@ def test_weights_that_are_synchronised_change_what_is_generated(
     assert not (tmp_path / "weights").exists()
 
 
+def test_requests_under_way_go_on_with_the_weights_that_come(server: VLLMServer, folder: Path, tmp_path: Path) -> None:
+    policy, before = TokenPolicy.load(folder), TokenPolicy.load(folder)
+    generation = ServerGeneration(server, tmp_path / "weights", staleness=1)
+    endless: Any = SimpleNamespace(stop_ids=())
+    sampler, given = generation.live_sampler(endless), prompts(4, 100)
+    try:
+        moved(policy.model, 1)
+        with ThreadPoolExecutor() as pool:
+            asked = pool.submit(together, sampler, given, [1500] * 4)
+            time.sleep(1.0)
+            generation.sync(policy)
+            samples = asked.result()
+    finally:
+        generation.sync(TokenPolicy.load(folder))
+        generation.close()
+    for prompt, sample in zip(given, samples, strict=True):
+        drawn = np.array(sample.logprobs)
+        old, new = (
+            np.abs(np.array(logprobs(model, prompt, sample.ids)) - drawn) < 2 * CLOSE
+            for model in (before.model, policy.model)
+        )
+        switch = int(np.argmin(old))
+        assert 0 < switch < 1400
+        assert new[switch:].all()
+    print(
+        f"RECORD weights synchronised while 4 requests were under way: they went on with the new ones from id {switch}"
+    )
+
+
 def test_an_adapter_that_the_server_cannot_load_is_explained(server: VLLMServer, tmp_path: Path) -> None:
     with pytest.raises(SamplerError, match=r"got status .* The server must see the folder .*--enable-lora"):
         server.load_adapter("none", tmp_path / "nowhere")
@@ -318,6 +354,85 @@ def test_grpo_learns_through_the_server(
     assert json.loads((tmp_path / "run" / "final" / "template_options.json").read_text()) == {"enable_thinking": False}
 
 
+@pytest.mark.parametrize("changes", [{}, {"lora_rank": 8, "learning_rate": 2e-2}], ids=["whole", "adapter"])
+def test_grpo_learns_while_the_server_goes_on_generating(
+    started: Any, server: VLLMServer, folder: Path, tmp_path: Path, letters: str, changes: dict[str, Any]
+) -> None:
+    server.reload(folder)  # an earlier run has left its weights
+    options = {"max_staleness": 2, "steps": 14, "max_turn_ids": 8, **changes}
+    found = grpo.train(config(letters, folder, tmp_path / "run", started.url, **options))["results"]
+    steps = steps_of(tmp_path / "run")
+    ages = [step["staleness"] for step in steps]
+    print(
+        f"RECORD GRPO with {options}: success {np.mean(found['start']):.2f} to {np.mean(found['GRPO']):.2f}, staleness "
+        f"{np.mean(ages):.2f} (at most {max(step['staleness_max'] for step in steps)}), seconds that a step waited "
+        f"{np.mean([step['waited'] for step in steps]):.2f}"
+    )
+    assert np.mean(found["GRPO"]) > np.mean(found["start"]) + 0.2
+    assert max(step["staleness_max"] for step in steps) in (1, 2)
+    assert next(step for step in steps if "mismatch" in step)["mismatch_max"] < CLOSE
+    assert max(step.get("mismatch_max", 0.0) for step in steps) > 10 * CLOSE  # of earlier policies
+
+
+@pytest.mark.parametrize(
+    "changes", [{"lora_rank": 8, "learning_rate": 2e-2}, {"share": True}], ids=["adapters", "shared_weights"]
+)
+def test_agents_of_a_team_learn_through_one_server(
+    started: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any]
+) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[3] / "examples"))
+    monkeypatch.setattr(Slot, "agent_reward", lambda slot, agent: float(sum(slot.trajectories[agent].ids) % 2))
+    settings: dict[str, Any] = {
+        "env": "courier:make",
+        "model": str(folder),
+        "output": tmp_path / "run",
+        "sampler": "vllm-server",
+        "server": started.url,
+        "steps": 4,
+        "updates": 2,
+        "questions": 2,
+        "group_size": 4,
+        "learning_rate": 3e-3,
+        "max_turn_ids": 8,
+        "max_ids": 1000,
+        "eval_samples": 1,
+        "eval_tasks": 2,
+        "save_every": 0,
+        "threads": 1,
+    }
+    multi_grpo.train(TrainMultiGRPO(**(settings | changes)))
+    steps = steps_of(tmp_path / "run")
+    for name in ["shared"] if "share" in changes else ["lookout", "courier"]:
+        learnt = [step for step in steps if f"{name}_mismatch" in step]
+        largest = max(step[f"{name}_mismatch_max"] for step in learnt)
+        print(f"RECORD {name} of a team with {changes}: largest mismatch {largest:.1e} in {len(learnt)} steps")
+        assert len(learnt) >= 2
+        assert sum(step[f"{name}_grad_norm"] > 0 for step in learnt) >= 2
+        assert largest < CLOSE
+
+
+def test_two_processes_learn_through_one_server_as_one_does(started: Any, folder: Path, tmp_path: Path) -> None:
+    options = (
+        f"--env Letters-v0 --model {folder} --sampler vllm-server --server {started.url} --steps 4 --groups 4 "
+        "--group-size 8 --learning-rate 3e-3 --max-turn-ids 2 --max-ids 200 --filters homogeneity --open-at 0 "
+        "--resample 0 --eval-samples 0 --save-every 0 --threads 1 --template-options enable_thinking false"
+    ).split()
+    two = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+    kept = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")}
+    runs = {}
+    for name, launcher, more in (("one", [], []), ("two", two, []), ("divided", two, ["--shard"])):
+        command = [sys.executable, *launcher, __file__, *options, *more, "--output", str(tmp_path / name)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=kept, check=False)
+        assert done.returncode == 0, done.stderr
+        runs[name] = steps_of(tmp_path / name)
+        assert max(step.get("mismatch_max", 0.0) for step in runs[name]) < CLOSE  # the server has what all trained
+        assert not (tmp_path / name / "weights").exists()
+    print(f"RECORD rewards in one process and in two: {[[s['reward'] for s in steps] for steps in runs.values()]}")
+    rewards = [steps[0]["reward"] for steps in runs.values()]
+    assert rewards == [rewards[0]] * 3
+    assert len({len(steps) for steps in runs.values()}) == 1
+
+
 def test_a_run_whose_server_dies_says_so_and_goes_on_with_another(
     started: Any, run_vllm: Callable[[], Any], folder: Path, tmp_path: Path, letters: str
 ) -> None:
@@ -333,3 +448,10 @@ def test_a_run_whose_server_dies_says_so_and_goes_on_with_another(
     assert [step["step"] for step in steps] == [1, 2, 3, 4, 5, 6]
     assert max(step.get("mismatch_max", 0.0) for step in steps) < CLOSE
     print("RECORD a server killed in the fifth of 6 steps: resumed from the fourth with another, 6 steps made")
+
+
+if __name__ == "__main__":
+    from toolorchestra.algos.trainer import run_script
+
+    gym.register("Letters-v0", entry_point=Vowels)
+    run_script(TrainGRPO, grpo.train)

@@ -206,10 +206,12 @@ def test_a_server_must_be_set_up_for_training(logprob: float, length: int, messa
 class Policy:
     """Writes a file in place of weights."""
 
+    model = None
+
     def __init__(self, file: str) -> None:
         self.file = file
 
-    def save(self, folder: Path) -> None:
+    def save(self, folder: Path, weights: None) -> None:
         (folder / self.file).write_text("{}")
 
 
@@ -281,8 +283,8 @@ def test_who_generates_is_chosen_by_a_flag_and_refused_where_it_cannot(tmp_path:
         made(weight_sync="nccl")
     with pytest.raises(OptionError, match="must be the address of a vLLM server"):
         made(sampler="vllm-server", server="localhost:8000")
-    with pytest.raises(OptionError, match="generates for one agent"):
-        TrainMultiGRPO(output=tmp_path, sampler="vllm-server")
+    with pytest.raises(OptionError, match="serves one policy"):
+        TrainMultiGRPO(output=tmp_path, sampler="vllm-colocate")
 
 
 def test_importance_is_corrected_with_vllm_unless_it_is_said_otherwise(tmp_path: Path) -> None:

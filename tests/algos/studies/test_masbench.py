@@ -6,26 +6,30 @@ import csv
 from itertools import pairwise
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from toolorchestra.agents.builtin.design_renderer import WARNING
 from toolorchestra.agents.chat.base import ScriptedChat
 from toolorchestra.agents.experts.catalog import Catalog
-from toolorchestra.agents.problems import Problem, Step
+from toolorchestra.agents.experts.simulated_expert import SimulatedExpert
+from toolorchestra.agents.policies.base import play_episode
+from toolorchestra.agents.problems import Problem, Step, kept
 from toolorchestra.algos.stats import paired_bootstrap
 from toolorchestra.algos.studies import masbench
 from toolorchestra.algos.studies.masbench import play, problems
+from toolorchestra.algos.studies.masbench_conditions import DIFFICULTIES, EFFORTS, SEARCHES, Played, everything
 from toolorchestra.algos.studies.masbench_results import MASBenchStudy, ResultCell, markdown, write
 from toolorchestra.algos.studies.masbench_systems import (
     HALF,
+    INSTRUCT,
     MODELS,
     PLAYED,
     STRUCTURES,
+    SYSTEMS,
     WARNED,
     BranchesPolicy,
-    KeepingExpert,
     MirrorPolicy,
-    kept,
 )
 from toolorchestra.envs.masorchestra.design import Design
 from toolorchestra.envs.masorchestra.env import MASOrchestraEnv
@@ -43,7 +47,11 @@ def study() -> MASBenchStudy:
     for axis in STRUCTURES:
         for value in COUNTS[axis]["test"]:
             source = problems(axis, value, COUNT)
-            cells += [play(axis, value, model, system, source) for model in MODELS for system in ("single", "mirror")]
+            cells += [
+                play(Played(axis, value, model, system), source)
+                for model in MODELS
+                for system in ("single", "mirror", *([INSTRUCT] if model == "strong" else []))
+            ]
     return MASBenchStudy(COUNT, 1, cells)
 
 
@@ -52,7 +60,7 @@ def robust() -> MASBenchStudy:
     cells = []
     for value in COUNTS["robustness"]["test"]:
         source = problems("robustness", value, 40)
-        cells += [play("robustness", value, "strong", system, source) for system in PLAYED["robustness"]]
+        cells += [play(Played("robustness", value, "strong", system), source) for system in PLAYED["robustness"]]
     return MASBenchStudy(40, 1, cells)
 
 
@@ -65,13 +73,67 @@ def test_observation_1_with_a_weak_model_several_agents_are_better_except_on_dep
     assert all(gains[axis].estimate > 0.03 for axis in STRUCTURES[1:]), gains
     assert paired_bootstrap(pooled(study, "weak", "mirror"), pooled(study, "weak", "single")).low > 0
     assert gains["depth"].low <= 0 <= gains["depth"].high
-    assert abs(gains["depth"].estimate) < 0.02
+    assert all(study.beside_depth(axis).low > 0 for axis in STRUCTURES[1:])
+    singles = [study.right(axis, "strong", "single") for axis in STRUCTURES[1:]]
+    assert all(sum(right) / len(right) < 0.9 for right in singles)  # the strong model is not at its ceiling
+
+
+def test_observation_1_holds_in_the_environments_as_they_are() -> None:
+    gains = {}
+    for axis in STRUCTURES:
+        env = MASOrchestraEnv(f"MASBench{axis.title()}", model="qwen2.5-7b", agents=["CoTAgent"], orchestrator=None)
+        tasks = [task.id for task in env.source.tasks("test")][:60]
+        rights = []
+        for policy in (MirrorPolicy(), SYSTEMS["single"]()):
+            infos = [
+                play_episode(env, policy, seed=seed, options={"task_id": task}) for task in tasks for seed in range(2)
+            ]
+            rights.append([float(info["outcome"] == "solved") for info in infos])
+        gains[axis] = paired_bootstrap(*rights)
+    assert all(gains[axis].low > 0 for axis in STRUCTURES[1:]), gains
+    assert gains["depth"].low <= 0, gains
 
 
 def test_observation_2_with_a_strong_model_the_gains_diminish(study: MASBenchStudy) -> None:
     lost = {axis: study.diminished(axis).estimate for axis in STRUCTURES}
     assert all(lost[axis] > 0 for axis in STRUCTURES[1:]), lost
-    assert all(study.gain(axis, "strong").high < 0.1 for axis in STRUCTURES)
+
+
+@pytest.mark.long
+def test_observation_2_holds_for_easier_steps_and_reverses_where_the_weak_model_is_lost() -> None:
+    easier, *_, hardest = DIFFICULTIES
+    found = {}
+    for condition in (easier, hardest):
+        playing = [one for one in everything() if one.condition is condition and one.axis in STRUCTURES[1:]]
+        study = masbench.run(80, playing=playing)
+        found[condition.name] = [study.diminished(axis, condition.name).estimate for axis in STRUCTURES[1:]]
+    assert sum(found[easier.name]) / 3 > 0.08, found
+    assert all(estimate < 0 for estimate in found[hardest.name]), found
+
+
+def test_observation_4_an_orchestrator_that_delegates_in_steps_is_better_than_one_that_leaves_all_to_one_agent(
+    study: MASBenchStudy,
+) -> None:
+    gains = [study.gain(axis, "strong", INSTRUCT) for axis in STRUCTURES]
+    assert all(gain.estimate > 0 for gain in gains), gains
+    assert gains[1].low > 0
+
+
+def test_observation_5_more_effort_hits_the_limit_and_robustness_remains() -> None:
+    low, _, high, free = EFFORTS
+    wanted = [one for one in everything() if one.condition in (low, high, free) and one.value == 4]
+    study = masbench.run(60, playing=wanted)
+    for system in ("single", INSTRUCT):
+        assert study.between(STRUCTURES, system, low.name, high.name).low > 0.3
+        assert study.between(STRUCTURES, system, free.name, high.name).low > 0.3
+    for condition in (low, high, free):
+        assert study.gain("robustness", "strong", WARNED, condition=condition.name).low > 0.5
+
+
+def test_searches_stand_side_by_side_and_one_collects() -> None:
+    cells = masbench.run(4, playing=[one for one in everything() if one.axis == SEARCHES]).cells
+    assert [cell.width[0] for cell in cells] == [1, 2, 3, 4]
+    assert [cell.agents[0] for cell in cells] == [1, 3, 4, 5]
 
 
 def test_observation_3_accuracy_falls_with_the_value_and_beyond_the_values_of_training(study: MASBenchStudy) -> None:
@@ -93,12 +155,14 @@ def test_figure_3_notes_deceive_a_single_agent_and_agents_that_are_warned_withst
 
 
 def test_agents_mirror_the_structure_of_the_problem(study: MASBenchStudy) -> None:
-    for axis, what in (("depth", "length"), ("horizon", "length"), ("breadth", "width"), ("parallel", "width")):
+    for axis, what in (("depth", "length"), ("breadth", "width"), ("parallel", "width")):
         cells = study.of(axis, "weak", "mirror")
         sizes = [cell.mean(what).estimate for cell in cells]
         assert all(smaller < larger for smaller, larger in pairwise(sizes))
         assert all(size >= cell.value for size, cell in zip(sizes, cells, strict=True))
-    assert {cell.mean("width").estimate for cell in study.of("depth", "weak", "mirror")} == {1.0}
+    for axis in ("depth", "horizon"):
+        assert {cell.mean("width").estimate for cell in study.of(axis, "weak", "mirror")} == {1.0}
+    assert {cell.mean("length").estimate for cell in study.of("horizon", "weak", "mirror")} == {10.0}  # and one reports
 
 
 def test_a_chain_asks_to_keep_one_result_at_a_time_and_what_meets_or_is_reported_all_of_them() -> None:
@@ -112,20 +176,24 @@ def test_a_chain_asks_to_keep_one_result_at_a_time_and_what_meets_or_is_reported
 
 def test_keeping_makes_steps_harder_as_twice_as_many_steps_do() -> None:
     spec = Catalog.load().spec("qwen2.5-7b")
-    expert = KeepingExpert("ada", spec)
-    assert expert.chance(Problem.chain("long", "math", 30, "7"), 0) == spec.chance("math", 0.0, 1)
+    expert = SimulatedExpert("ada", spec)
+    chain = msgspec.structs.replace(Problem.chain("long", "math", 30, "7"), load="kept")
+    assert expert.chance(chain, 0) == spec.chance("math", 0.0, 1)
     leaves = tuple(Step(str(number)) for number in range(8))
-    assert expert.chance(Problem("all", "math", leaves, targets=tuple(range(8))), 0) == spec.chance("math", 0.0, 8)
+    eight = Problem("all", "math", leaves, targets=tuple(range(8)), load="kept")
+    assert expert.chance(eight, 0) == spec.chance("math", 0.0, 8)
 
 
 @pytest.mark.parametrize("axis", [*STRUCTURES, "robustness"])
-def test_every_axis_is_varied_alone_and_every_step_is_as_hard(axis: str) -> None:
-    tasks = problems(axis, 4, 5).tasks("test")
-    assert {part["difficulty"] for task in tasks for part in task.bindings["parts"]} == {masbench.STEP_DIFFICULTY}
-    for task in tasks:
-        measured = truth_of(task).measured
-        assert measured[axis] == 4
-        assert measured["breadth"] == (4 if axis == "breadth" else 1)
+def test_the_problems_are_those_of_the_environment(axis: str) -> None:
+    source = MASOrchestraEnv(f"MASBench{axis.title()}").source
+    own, theirs = (
+        next(task for task in one.tasks("test") if truth_of(task).measured[axis] == 4)
+        for one in (problems(axis, 4, 5), source)
+    )
+    assert own.instruction == theirs.instruction
+    assert own.bindings == theirs.bindings
+    assert own.bindings["load"] == "kept"
 
 
 def test_a_mirror_has_an_agent_for_every_step_and_a_branch_ends_where_its_result_is_asked_for_or_meets_others() -> None:
@@ -147,14 +215,14 @@ def test_a_mirror_has_an_agent_for_every_step_and_a_branch_ends_where_its_result
 
 def test_real_models_are_asked_in_their_place() -> None:
     chat = ScriptedChat([r"\boxed{1}"] * 40)
-    cell = play("depth", 2, "weak", "single", problems("depth", 2, 3), behind=chat)
+    cell = play(Played("depth", 2, "weak", "single"), problems("depth", 2, 3), behind=chat)
     assert len(cell.right) == 3
     assert set(cell.right) <= {0.0, 1.0}
 
 
 def test_a_model_that_cannot_be_reached_is_not_counted_as_wrong() -> None:
     with pytest.raises(ExpertError, match="depth"):
-        play("depth", 2, "weak", "single", problems("depth", 2, 3), behind=ScriptedChat([]))
+        play(Played("depth", 2, "weak", "single"), problems("depth", 2, 3), behind=ScriptedChat([]))
 
 
 def made_up() -> MASBenchStudy:

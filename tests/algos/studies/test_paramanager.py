@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import gymnasium
 import pytest
 
 from toolorchestra.algos.stats import mean_interval
@@ -36,10 +39,43 @@ def budgets() -> dict[int, ConditionResult]:
     return {units: play(condition(f"C_tar {units}"), samples=1) for units in (4, 8, 16)}
 
 
-def test_parallel_is_above_serial_in_accuracy_and_below_in_latency(parallel: ConditionResult) -> None:
-    serial = play(condition(f"serial, {POOL}"), samples=1)
+def test_parallel_is_above_serial_that_stops_early_in_accuracy_and_below_in_latency() -> None:
+    names = (f"parallel, {POOL}", f"serial that stops early, {POOL}")
+    parallel, serial = (play(condition(name), samples=2) for name in names)  # a point: one sample shows it hardly
     assert parallel.over(serial).low > 0
     assert serial.over(parallel, "seconds").low > 0
+
+
+def test_serial_makes_as_many_calls_one_after_the_other(parallel: ConditionResult) -> None:
+    serial = play(condition(f"serial, {POOL}"), questions=60, samples=1)
+    first = ConditionResult(
+        "", *(getattr(parallel, name)[:60] for name in ("right", "tokens", "seconds", "usd", "calls"))
+    )
+    assert abs(serial.over(first, "calls").estimate) < 0.1
+    assert serial.over(first, "seconds").low > 0
+
+
+def test_several_tools_are_above_one(parallel: ConditionResult) -> None:
+    """The path to which a policy collapses without the reward for diversity (App. B) solves less."""
+    assert parallel.over(play(condition(f"one tool, {POOL}"), samples=1)).low > 0
+
+
+def test_mono_has_one_model_and_the_same_summariser() -> None:
+    """§4.5: the pool is restricted to Qwen3-30B-A3B-Instruct-2507."""
+    mono = condition("mono qwen3-30b-2507")
+    assert mono.options["mono"] == paramanager.MONO
+    env: Any = gymnasium.make(paramanager.ENVIRONMENT, disable_env_checker=True, **mono.options).unwrapped
+    env.reset(seed=0)
+    env.step([{"name": "standard_reasoner", "arguments": {}}, {"name": "final_answer", "arguments": {}}])
+    asked = [[child.name for child in call.children] for call in env.episode.calls]
+    assert asked == [["qwen3-30b-2507"], ["gpt-oss-20b"]]
+    env.close()
+
+
+def test_a_vote_of_eight_has_eight_samples_of_one_model_and_follows_their_plurality() -> None:
+    vote = condition("vote of 8 gpt-oss-20b")
+    found = play(vote, questions=3, samples=1)
+    assert found.calls == [9.0] * 3  # eight answers, and the final call
 
 
 def test_a_pool_is_above_its_models_one_by_one(parallel: ConditionResult) -> None:
@@ -77,4 +113,4 @@ def test_the_tables_show_what_was_found_beside_the_paper() -> None:
     text = markdown(ParaManagerStudy(2, 1, found, experts))
     assert "| serial, paramanager | 50.0 ± 98.0 | 10 | 2.0 | 0.1000 | 3.0 | 76.51 | 46,801 | 660.32 |" in text
     assert "| gpt-5 | 100.0 ± 0.0 | 1.00 | 2.0 |" in text
-    assert "| parallel over serial (paramanager), accuracy | +0.0 | [+0.0, +0.0] |" in text
+    assert "| parallel over serial at equal calls (paramanager), accuracy | +0.0 | [+0.0, +0.0] |" in text

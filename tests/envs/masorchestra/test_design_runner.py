@@ -225,7 +225,7 @@ def test_no_more_agents_work_at_a_time_than_the_limit_allows(clock: str) -> None
         assert max(ends.count(end) for end in ends) == 3
 
 
-def test_only_the_answer_takes_the_place_of_a_reference_and_is_not_read_again() -> None:
+def test_the_reply_takes_the_place_of_a_reference_and_is_not_read_again() -> None:
     started: dict[str, AgentJob] = {}
 
     def ask(work: AgentJob) -> ToolResult:
@@ -243,6 +243,15 @@ def test_only_the_answer_takes_the_place_of_a_reference_and_is_not_read_again() 
     assert started["c"].text.endswith(started["c"].input)
     assert started["c"].given == {"a": "${b} costs $5", "b": "7"}
     assert run.calls[2].arguments == {"agent_input": started["c"].input}
+
+
+def test_agents_are_given_whole_replies_and_the_run_answers_what_is_found_in_the_last() -> None:
+    def ask(work: AgentJob) -> ToolResult:
+        return ToolResult.ok(f"{work.agent.id} thinks: 4" if work.agent.id == "a" else f"[{work.input}|{work.given}]")
+
+    run = run_design(graph(reader("a"), reader("b", "a")), "?", ask, read=lambda reply: reply[-1] + "!")
+    assert run.calls[1].value == "[a thinks: 4|{'a': '4!'}]"
+    assert run.answer == "]!"
 
 
 def test_with_a_low_degree_an_input_is_taken_as_it_is() -> None:

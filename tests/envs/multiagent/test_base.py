@@ -100,7 +100,7 @@ def test_no_message_of_an_agent_raises(action: Any) -> None:
 
 
 def test_each_agent_observes_all_texts_since_its_last_message() -> None:
-    env = new(max_calls=2)
+    env = new(max_calls=2, helper_memory=True)
     assert env.task.instruction in env.observe("reasoner")
     play(env, CODE)
     assert "42" in env.observe("helper")

@@ -63,9 +63,10 @@ def test_an_episode_lasts_as_many_cycles_as_it_may(game: SimpleNamespace) -> Non
     max_cycles_test(SimpleNamespace(parallel_env=game.parallel_env, env=cycling))
 
 
-def test_the_plain_test_of_cycles_passes_where_one_agent_acts() -> None:
-    module = import_module(PROTOCOLS["MSARL"].entry_point)
-    made = {name: partial(getattr(module, name), "Math", helpers="none") for name in ("env", "parallel_env")}
+@pytest.mark.parametrize(("protocol", "alone"), [("MSARL", {"helpers": "none"}), ("TMATR", {"roles": "single"})])
+def test_the_plain_test_of_cycles_passes_where_one_agent_acts(protocol: str, alone: dict[str, str]) -> None:
+    module = import_module(PROTOCOLS[protocol].entry_point)
+    made = {name: partial(getattr(module, name), "Math", **alone) for name in ("env", "parallel_env")}
     max_cycles_test(SimpleNamespace(**made))
 
 

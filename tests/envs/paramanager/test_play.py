@@ -212,3 +212,46 @@ def test_a_sub_agent_that_fails_is_a_result_to_recover_from_where_that_is_asked_
 def test_the_final_answer_is_the_reply_without_the_reasoning() -> None:
     assert concluding_answer("<think>Hm.</think><reasoning>7 or 8.</reasoning>\n<answer>\n8\n</answer>") == "8"
     assert concluding_answer("<reasoning>7 or 8.</reasoning> It is 8.") == "It is 8."
+
+
+PUBLISHED = r"""<reasoning>
+### State Analysis
+The problem is to find the sum. We must verify the representation and the logic using independent tools.
+
+### Strategy Planning and Tool Selection
+Multi-Model Consensus: dispatch the same sub_task to two models, and search for the formula.
+</reasoning>
+<tool_call>
+{"name": "code_reasoner", "arguments": {"sub_task": "Add 3 to 2 and double it.", "model": "qwen3-coder-30b"}}
+</tool_call>
+<tool_call>
+{"name": "standard_reasoner", "arguments": {"subtask": "Is \\frac{9}{1} \"nine\"?", "model_id": "gpt-oss-20b"}}
+</tool_call>
+<tool_call>
+{"name": "search", "arguments": {"query_list": ["stars and bars"]}}
+</tool_call>
+<tool_call>
+{"name": "ensemble_solver", "arguments": {}}
+</tool_call>"""
+"""A round in the form of Figures 7, 8 and 10, with the names of Table 7 and of the prompt."""
+
+
+def test_a_message_in_the_form_that_the_paper_publishes_is_read_as_it_is_meant(make_env: Make) -> None:
+    env = make_env()
+    env.reset(seed=0)
+    *_, info = env.step(PUBLISHED)
+    assert [(call.name, str(call.status)) for call in info["calls"]] == [
+        (name, "OK") for name in ("code_reasoner", "standard_reasoner", "local_search", "ensemble_solver")
+    ]
+    assert info["calls"][0].arguments == {"subtask": "Add 3 to 2 and double it.", "model_id": "qwen3-coder-30b"}
+    assert info["calls"][1].arguments["subtask"] == 'Is \\frac{9}{1} "nine"?'
+    *_, info = env.step(
+        "<reasoning>\n### Final Answer Submission\nNow call the final_answer tool.\n</reasoning>\n<tool_call>\n"
+        '{"name": "final_answer", "arguments": {}}\n</tool_call>'
+    )
+    assert info["reward_parts"]["format"] == 1.0
+    assert (info["reward_parts"]["parallelism"], info["reward_parts"]["tools"]) == (1.0, 1.0)
+    both = {"name": "standard_reasoner", "arguments": {"subtask": "1 + 1", "sub_task": "2 + 2"}}
+    env.reset(seed=0)
+    *_, info = env.step([both])
+    assert str(info["calls"][0].status) == "PARSE_ERR"  # which of the two is meant cannot be known

@@ -135,9 +135,19 @@ def test_the_parts_are_those_worked_by_hand() -> None:
     assert total(parts, diversity=False) == pytest.approx(1 + 2 / 3 + 0.5)
 
 
-def test_refused_calls_are_neither_parallel_nor_diverse() -> None:
+def test_all_calls_that_a_round_emits_count_as_parallel_but_refused_ones_use_no_tool() -> None:
+    """n_t of Eq. 14 is that of Eq. 3, before Eq. 6 answers a malformed call by PARSE_ERR."""
+    malformed = turn("python", "python", status=Status.PARSE_ERR)
+    parts = reward_parts([malformed, turn("final_answer")], solved=False, units=UNITS)
+    assert (parts["parallelism"], parts["tools"], parts["cost"]) == (1.0, 0.0, 1.0)  # (2 + 1) / 2 calls a round
+    six = turn(*["python"] * 6)
+    parts = reward_parts([six, *[turn("python")] * 8], solved=False, units=UNITS)  # (4 + 8) / 9, not (6 + 8) / 9
+    assert parts["parallelism"] == float((4 + 8) / 9 >= 1.25)
+
+
+def test_refused_calls_are_neither_parallel_nor_diverse_if_those_that_were_run_count() -> None:
     turns = [turn("local_search", "python", "critical_reviewer", "standard_reasoner", status=Status.PARSE_ERR)]
-    parts = reward_parts(turns, solved=False, units=UNITS)
+    parts = reward_parts(turns, solved=False, units=UNITS, counting="run")
     assert (parts["parallelism"], parts["tools"], parts["cost"]) == (0.0, 0.0, 1.0)
 
 
@@ -174,4 +184,5 @@ def test_more_calls_than_allowed_and_calls_after_the_last_are_no_action() -> Non
     assert is_action(turn("python", "final_answer"))
     assert not is_action(turn("final_answer", "python"))
     turns = [turn("python"), turn("final_answer", "python")]
-    assert reward_parts(turns, solved=True, units=UNITS)["format"] == 0.5
+    assert reward_parts(turns, solved=True, units=UNITS, counting="run")["format"] == 0.5
+    assert reward_parts(turns, solved=True, units=UNITS)["format"] == 1.0  # Fmt of Eq. 12 is about the template

@@ -132,8 +132,22 @@ def test_two_calls_of_a_round_are_two_samples_and_a_seed_repeats_them(make_env: 
     assert samples[0][0] != samples[0][1]
 
 
-def test_the_summariser_follows_the_orchestrator_s_own_conclusion(make_env: Make, say: Say) -> None:
+def test_the_orchestrator_s_own_conclusion_is_one_vote(make_env: Make, say: Say) -> None:
+    """Eq. 7: the summariser writes the answer from the history, of which the last reasoning is a part."""
     env = make_env()
+    env.reset(seed=0, options={"task_id": "sums/3"})
+    env.step(say("ensemble_solver", "critical_reviewer"))
+    env.step(say("final_answer", thought=r"So \boxed{99}."))
+    assert env.episode.answer == r"\boxed{12}"  # two to one
+    assert "99 (1 times)" in env.episode.turns[-1].calls[0].value
+    assert "is one vote" in env.play.messages[0]["content"]
+    env.reset(seed=0, options={"task_id": "sums/3"})
+    env.step(say("final_answer", thought=r"So \boxed{99}."))
+    assert env.episode.answer == r"\boxed{99}"  # nothing else is in the history
+
+
+def test_the_summariser_follows_the_orchestrator_s_own_conclusion_if_that_is_final(make_env: Make, say: Say) -> None:
+    env = make_env(final="orchestrator")
     for reasoning, expected in ((r"So \boxed{99}.", "99"), ("So 99.", "12"), (r"So \boxed{99.", "12")):
         env.reset(seed=0, options={"task_id": "sums/3"})
         env.step(say("ensemble_solver", "critical_reviewer"))

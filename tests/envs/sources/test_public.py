@@ -274,6 +274,25 @@ ROWS: dict[str, list[dict[str, Any]]] = {
             "reasoning_types": "Temporal reasoning | Multiple constraints",
         }
     ],
+    "general-thought": [
+        {
+            "question_id": "q1",
+            "question_url": "https://example.org/q1",
+            "question": "Which part of a cell makes most of its ATP?",
+            "reference_answer": "the mitochondrion",
+            "prev_messages": None,
+            "model_name": "DeepSeek/DeepSeek-R1",
+            "model_answer": "It is the mitochondrion.",
+            "model_reasoning": "ATP comes from oxidative phosphorylation.",
+            "task": "Biology",
+            "question_license": "MIT",
+            "question_source": "Ours",
+            "community_answer_score": 0,
+            "community_question_score": 0,
+            "verifier_score": 1.0,
+        },
+        {"question_id": "q2", "question": "Write a poem.", "reference_answer": None, "task": "Writing"},
+    ],
     "hle": [
         {
             "id": "h1",
@@ -324,6 +343,7 @@ RIGHT = {
     "musique": "\\boxed{the Republic of Estavia}",
     "frames": "\\boxed{A}",
     "hle": "Orra",
+    "general-thought": "\\boxed{the mitochondrion}",
 }
 
 
@@ -534,6 +554,7 @@ def test_the_documentation_names_every_set_and_where_its_columns_were_read():
         assert f"`{name}`" in page
         assert known.hub in page
         assert known.columns_from in page
+        assert f"| `{name}` | {known.licence or '–'} | " in page
 
 
 def test_what_is_wrong_is_reported(tmp_path: Path):
@@ -545,7 +566,10 @@ def test_what_is_wrong_is_reported(tmp_path: Path):
         load_public("amc", tmp_path / "x.jsonl")
     with pytest.raises(OptionError, match=r"expected .jsonl, .json, .csv, .tsv or .parquet, found '.txt'"):
         load_public("amc", write(tmp_path / "x.txt", []))
-    with pytest.raises(OptionError, match=r"row 1: expected the columns of amc \(problem, answer\), found name"):
+    with pytest.raises(
+        OptionError,
+        match=r"row 1: expected the columns of amc \(problem, answer\), found name \('problem' is missing\)",
+    ):
         load_public("amc", write(tmp_path / "y.jsonl", [{"name": "n"}]))
     with pytest.raises(OptionError, match="at least one question"):
         load_public("hle", write(tmp_path / "z.jsonl", [ROWS["hle"][1]]))
@@ -594,9 +618,13 @@ def test_the_hub_is_asked_for_the_right_split(monkeypatch: pytest.MonkeyPatch):
         load_public("hle")
 
 
-def test_every_set_but_one_is_read_at_one_commit(tmp_path: Path):
+def test_every_set_is_read_at_one_commit_or_at_the_one_that_is_given(tmp_path: Path):
     commits = {name: known.revision for name, known in DATASETS.items()} | {"masbench": REVISION}
-    loose = [name for name, commit in commits.items() if not re.fullmatch("[0-9a-f]{40}", commit)]
-    assert loose == ["webwalkerqa"]
+    loose = [name for name, commit in commits.items() if commit is None]
+    assert all(re.fullmatch("[0-9a-f]{40}", commit) for commit in commits.values() if commit is not None)
+    assert loose == ["webwalkerqa", "general-thought"]
+    for name in loose:
+        with pytest.raises(OptionError, match="expected a `revision`, since no commit of this set is known here"):
+            load_public(name)
     with pytest.raises(OptionError, match="revision: expected none beside `files`"):
         load_public("hotpotqa", write(tmp_path / "rows.json", [WIKI]), revision="v2")

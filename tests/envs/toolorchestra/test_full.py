@@ -90,6 +90,42 @@ def test_further_tools_stand_beside_the_worlds_own(
     assert info["tool_names"] == (*mini.tools, *beside)
 
 
+def test_the_three_settings_of_table_1_differ_in_the_tools_alone(make_env: Make, mini: Domain) -> None:
+    """No tool; basic tools; basic tools, specialised and generalist models (ToolOrchestra §4.2)."""
+    for level, there in (("none", ()), ("basic", (*mini.tools, *FULL[:3])), ("full", (*mini.tools, *FULL))):
+        env = make_env(tools=level)
+        observation, info = env.reset(seed=0)
+        assert info["tool_names"] == there
+        assert ("<tool_call>" in observation) is bool(there)
+        assert info["messages"][-1] == make_env().reset(seed=0)[1]["messages"][-1]
+    alone = make_env(tools="none")
+    alone.reset(seed=0)
+    *_, info = alone.step(calls_of("get_order"))
+    assert info["calls"][0].status == "PARSE_ERR"
+    *_, info = alone.step("It cannot be done.")
+    assert (info["outcome"], len(info["M"])) == ("failed", 3)
+
+
+def test_without_tools_a_question_is_answered_by_the_model_alone() -> None:
+    env = gym.make("ToolOrchestra-Math-v0", tools="none")
+    env.reset(seed=0)
+    _, reward, *_ = env.step(rf"\boxed{{{env.unwrapped.task.answer}}}")
+    assert reward == 1.0
+    env.close()
+
+
+@pytest.mark.parametrize("level", ["none", "domain", "full"])
+def test_the_prompt_asks_for_an_effort_if_one_is_named(make_env: Make, level: str) -> None:
+    """§6.4: for Orchestrator-8B reasoning efforts are specified in the prompt."""
+    prompts = [make_env(tools=level, effort=effort).reset(seed=0)[0] for effort in (None, "low", "medium", "high")]
+    assert len(set(prompts)) == 4
+    assert [("Reason as little" in text, "Reason thoroughly" in text) for text in prompts] == [
+        (False, False), (True, False), (False, False), (False, True)
+    ]  # fmt: skip
+    with pytest.raises(UnknownNameError, match="Did you mean 'high'"):
+        make_env(effort="hihg")
+
+
 def test_a_world_keeps_the_search_that_it_has() -> None:
     env = gym.make("ToolOrchestra-MultiHopQA-v0", tools="full")
     _, info = env.reset(seed=0)

@@ -6,6 +6,7 @@ import contextlib
 import importlib.util
 import json
 import os
+import re
 import socket
 import sqlite3
 import sys
@@ -21,10 +22,11 @@ import msgspec
 import numpy as np
 import pytest
 
-from toolorchestra.envs.tools import search_web
+from toolorchestra.envs.tools import search_providers, search_vectors
 from toolorchestra.envs.tools.search import MAX_QUERIES, BM25Index, Hit, LocalSearch, Passage, read_passages
-from toolorchestra.envs.tools.search_vectors import VectorIndex, sentence_encoder
-from toolorchestra.envs.tools.search_web import RecordedProvider, TavilyProvider, WebSearch
+from toolorchestra.envs.tools.search_providers import TavilyProvider
+from toolorchestra.envs.tools.search_vectors import VectorIndex, model_index, sentence_encoder
+from toolorchestra.envs.tools.search_web import RecordedProvider, WebSearch
 from toolorchestra.toolscale.append_only import AppendingError
 from toolorchestra.toolscale.errors import ExpertError, OptionError
 from toolorchestra.toolscale.jsonl import write_jsonl
@@ -229,6 +231,48 @@ def test_a_model_finds_what_is_meant(monkeypatch: pytest.MonkeyPatch):
     assert index.search(["a scientist"], 1)[0][0].id == "p2"
 
 
+@needs_faiss
+@pytest.mark.filterwarnings("ignore")
+def test_a_model_of_the_e5_kind_gets_its_prefixes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    pytest.importorskip("sentence_transformers", reason="sentence-transformers (extra `search`) is missing")
+    tokenizers = pytest.importorskip("tokenizers")
+    transformers = pytest.importorskip("transformers")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    corpus = tmp_path / "corpus.jsonl"
+    write_jsonl(corpus, PASSAGES)
+    words = sorted({word for one in PASSAGES for word in re.findall(r"\w+|[^\w\s]", f"{one.title} {one.text}".lower())})
+    known = ["[PAD]", "[UNK]", "query", "passage", *(word for word in words if word not in ("query", "passage"))]
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel({w: i for i, w in enumerate(known)}, "[UNK]"))
+    tokenizer.normalizer = tokenizers.normalizers.Lowercase()
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    folder = tmp_path / "tiny-e5-random"
+    transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, unk_token="[UNK]", pad_token="[PAD]", model_max_length=64
+    ).save_pretrained(folder)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+    transformers.set_seed(0)
+    transformers.BertModel(transformers.BertConfig(vocab_size=len(known), **sizes)).save_pretrained(folder)
+    encoded: list[str] = []
+    real = search_vectors._encode
+
+    def encode(model: Any, prompt: str, batch: int, texts: Sequence[str]) -> Any:
+        encoded.extend(prompt + text for text in texts)
+        return real(model, prompt, batch, texts)
+
+    monkeypatch.setattr(search_vectors, "_encode", encode)
+    index = model_index(corpus, folder)
+    hits = index.search(["Corrick lies inland; it is known for glass."], 6)[0]
+    assert len(hits) == len(PASSAGES)
+    assert encoded[0] == f"passage: {PASSAGES[0].title}\n{PASSAGES[0].text}"
+    assert encoded[-1] == "query: Corrick lies inland; it is known for glass."
+    index.save(tmp_path / "saved")
+    again = VectorIndex.load(tmp_path / "saved", sentence_encoder(folder, prompt="query: "))
+    assert ids(again.search(["glass"], 6)[0]) == ids(index.search(["glass"], 6)[0])
+    encoded.clear()
+    model_index(PASSAGES, folder, passage="", query="").search(["glass"], 1)
+    assert (encoded[0], encoded[-1]) == (f"{PASSAGES[0].title}\n{PASSAGES[0].text}", "glass")
+
+
 def test_without_its_extra_an_index_of_vectors_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "faiss", None)
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
@@ -367,7 +411,7 @@ def test_an_answer_that_drips_is_given_up_in_time(provider: Callable[..., Tavily
 def test_an_answer_without_end_is_refused(
     tavily: Tavily, provider: Callable[..., TavilyProvider], monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(search_web, "_LARGEST_REPLY", 100)
+    monkeypatch.setattr(search_providers, "_LARGEST_REPLY", 100)
     tavily.replies = [(200, b" " * 101)]
     with pytest.raises(ExpertError, match="longer than 100 bytes"):
         provider(retries=0).search("glass", 1)

@@ -79,5 +79,5 @@ def test_noise_hides_the_result_and_follows_from_program_and_seed() -> None:
 
 
 def test_noise_cannot_be_negative() -> None:
-    with pytest.raises(OptionError, match="`noise` must be at least 0, got -1"):
+    with pytest.raises(OptionError, match="`noise` and `stale` must be at least 0, got -1 and 0"):
         SimulatedPython(noise=-1)

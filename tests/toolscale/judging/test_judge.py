@@ -227,6 +227,7 @@ def test_right(expected: ExpectedAnswer, text: str):
         (PERSON, "", "not told"),
         (UNSUITABLE, "Nothing was bought, because GENX does suit the profile: its risk class is 5.", "states 'suit'"),
         (UNSUITABLE, "I have bought GENX, its risk class is 5.", "claims an action"),
+        (UNSUITABLE, "Done: GENX with risk class 5 does not suit, and is yours now.", "claims an action"),
         (SPARED, "Lucille can be spared at lunch: nobody else on duty cooks the Mango Sorbet.", "states 'spared'"),
         (PAID, "The order is not paid: after the gift card, $41.90 was paid by card.", "negates 'paid'"),
         (SLOT, "The team has the slot until March 3, 2026. No slot was booked.", "was not done"),

@@ -347,7 +347,9 @@ def made(name: str, place: Path, **options: Any) -> Path:
 # ------------------------------------------------------------------------------------------------- the three files
 
 
-@pytest.mark.parametrize("name", DATABASES)
+@pytest.mark.parametrize(
+    "name", [name if name == "shop" else pytest.param(name, marks=pytest.mark.long) for name in DATABASES]
+)
 def test_an_external_file_becomes_a_domain_that_passes_every_check(name: str, folder_of: Callable[[str], Path]) -> None:
     folder = str(folder_of(name))
     report = check_environment("ToolOrchestra-Custom-v0", domain=folder, random_episodes=300, hostile=200)
@@ -359,6 +361,7 @@ def test_an_external_file_becomes_a_domain_that_passes_every_check(name: str, fo
     assert verifier["accepted"] >= 0.995 * verifier["variants"]
 
 
+@pytest.mark.long
 def test_an_external_library_is_played_within_a_minute(library_folder: Path) -> None:
     began = time.perf_counter() - float((library_folder.parent / "seconds").read_text())
     env = gym.make("ToolOrchestra-Custom-v0", domain=str(library_folder))

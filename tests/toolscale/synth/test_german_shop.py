@@ -353,6 +353,7 @@ def test_sampled_records_keep_the_keys_of_several_columns(file: Path, tmp_path: 
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_whole_shop_becomes_a_domain_of_a_size_to_train_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -29,34 +29,14 @@ from toolorchestra.toolscale.workers.units import InProcess, Unit
 
 try:
     ray = import_ray()
-    from ray.cluster_utils import Cluster
 except ImportError:
     pytest.skip(f"Ray is not installed: {install_line('ray')}", allow_module_level=True)
-if not os.environ.get("TOOLORCHESTRA_CI_RAY"):
-    pytest.skip("takes a minute: TOOLORCHESTRA_CI_RAY=1 runs it (bash .ci/ray)", allow_module_level=True)
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::ResourceWarning"),  # Ray leaves pipes of its servers open
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
-    """A cluster: a head without processors, and two nodes with one each."""
-    made = Cluster(
-        initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False}, shutdown_at_exit=False
-    )
-    try:
-        for _ in range(2):
-            made.add_node(num_cpus=1)
-        made.wait_for_nodes()
-        ray.init(address=made.address, log_to_driver=False, configure_logging=False)
-        yield made
-    finally:
-        ray.shutdown()
-        made.shutdown()
 
 
 @pytest.fixture
@@ -81,7 +61,7 @@ def records(episodes: Iterator[Any]) -> list[bytes]:
 
 
 def test_a_killed_worker_and_a_killed_node_lose_and_duplicate_nothing(
-    cluster: Any, played: Callable[..., Iterator[Any]], alone: list[bytes]
+    ray_cluster: Any, played: Callable[..., Iterator[Any]], alone: list[bytes]
 ) -> None:
     with RayExecutor(2) as executor:
         run = played(executor)
@@ -89,30 +69,31 @@ def test_a_killed_worker_and_a_killed_node_lose_and_duplicate_nothing(
         victim = next(iter(executor._jobs))
         os.kill(ray.get(victim.handle.__ray_call__.remote(lambda worker: os.getpid())), signal.SIGKILL)
         found += [next(run) for _ in range(100)]
-        cluster.remove_node(cluster.worker_nodes.copy().pop(), allow_graceful=False)
-        cluster.add_node(num_cpus=1)
+        ray_cluster.remove_node(ray_cluster.worker_nodes.copy().pop(), allow_graceful=False)
+        ray_cluster.add_node(num_cpus=1)
         assert records(iter([*found, *run])) == alone
 
 
 def test_a_killed_command_leaves_a_file_that_is_resumed_to_the_same_bytes(
-    cluster: Any, mini_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ray_cluster: Any, mini_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     files = [tmp_path / "one.jsonl", tmp_path / "ray.jsonl"]
-    options = ["rollout", str(mini_folder), "--policy", "noisy-oracle", "--split", "all", "--episodes", "3000", "--out"]
-    on_ray = ["--executor", "ray", "--workers", "2", "--ray-address", cluster.address]
+    options = ["rollout", str(mini_folder), "--policy", "noisy-oracle", "--split", "all", "--episodes", "1500", "--out"]
+    on_ray = ["--executor", "ray", "--workers", "2", "--ray-address", ray_cluster.address]
     command = [sys.executable, "-m", "toolorchestra.cli", *options, str(files[1]), *on_ray]
     with subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL) as process:
         while process.poll() is None and not (files[1].exists() and files[1].stat().st_size):
             time.sleep(0.01)
         process.kill()
-    assert files[1].stat().st_size > 0
+    kept = files[1].stat().st_size
     assert main([*options, str(files[1]), *on_ray, "--resume"]) == 0  # once Ray has ended the first one's actors
     assert main([*options, str(files[0])]) == 0
     assert files[0].read_bytes() == files[1].read_bytes()
+    assert 0 < kept < files[0].stat().st_size
     capsys.readouterr()
 
 
-def test_a_budget_is_one_for_all_workers(cluster: Any, fake_server: Any, tmp_path: Path) -> None:
+def test_a_budget_is_one_for_all_workers(ray_cluster: Any, fake_server: Any, tmp_path: Path) -> None:
     fake_server.respond = lambda body: fake_server.completion(r"\boxed{7}")
     endpoint = f"{{base_url: '{fake_server.url}', budget: 0.5, max_concurrency: 1, max_retries: 0}}"
     file = tmp_path / "catalog.yaml"
@@ -124,7 +105,7 @@ def test_a_budget_is_one_for_all_workers(cluster: Any, fake_server: Any, tmp_pat
     assert len(fake_server.bodies) == 5
 
 
-def test_what_the_cluster_cannot_do_is_refused(cluster: Any) -> None:
+def test_what_the_cluster_cannot_do_is_refused(ray_cluster: Any) -> None:
     with pytest.raises(OptionError, match="at least 99 processors, it has 2"):
         RayExecutor(99)
     with pytest.raises(OptionError, match=r"Expected toolorchestra 0\.0 on every node"):

@@ -9,6 +9,7 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from toolorchestra.envs.ground_truth.parts import parts_of
 from toolorchestra.envs.sources.masbench.dataset_check import CRITICAL, check_dataset
 from toolorchestra.envs.sources.masbench.generate import InstanceSettings, check_axes, make_instance
 from toolorchestra.envs.sources.masbench.graph import (
@@ -23,8 +24,10 @@ from toolorchestra.envs.sources.masbench.graph import (
     values_of,
 )
 from toolorchestra.envs.sources.masbench.mistakes import mistakes
+from toolorchestra.envs.sources.masbench.sets import instances
 from toolorchestra.envs.sources.masbench.solver import solve
-from toolorchestra.envs.sources.masbench.tasks import faults
+from toolorchestra.envs.sources.masbench.source import MASBenchSource
+from toolorchestra.envs.sources.masbench.tasks import faults, truth_of
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 
 VALUES = (1, 2, 3, 4, 6, 8, 12, 20, 32)
@@ -195,3 +198,74 @@ def test_mistakes_are_wrong_and_plausible():
             wrong = mistakes(node, values, at)
             assert len(set(wrong)) == len(wrong) >= 2
             assert str(values[at]) not in wrong
+
+
+# ------------------------------------------------------------------------------------------------- axes by themselves
+
+ALONE = {
+    "depth": {"horizon": 1, "breadth": 1, "parallel": 1, "robustness": 0},
+    "horizon": {"depth": 9, "breadth": 1, "parallel": 1, "robustness": 0},
+    "breadth": {"depth": 3, "horizon": 1, "parallel": 1, "robustness": 0},
+    "parallel": {"depth": 3, "horizon": 1, "breadth": 1, "robustness": 0},
+    "robustness": {"depth": 4, "horizon": 1, "breadth": 1},  # every passage is a component of its own
+}
+
+
+@pytest.mark.parametrize("axis", AXES)
+def test_a_source_of_one_axis_varies_it_alone(axis: str):
+    source = MASBenchSource(axis, train=20, test=20)
+    for task in source.tasks("all"):
+        measured = truth_of(task).measured
+        assert f"{axis}{measured[axis]}" == task.intent
+        assert {name: measured[name] for name in ALONE[axis]} == ALONE[axis]
+
+
+def test_every_intermediate_answer_of_a_horizon_is_used_by_the_next_problem():
+    for task in MASBenchSource("horizon", train=30, test=0).tasks("train"):
+        problems = truth_of(task).problems
+        for number, problem in enumerate(problems[1:], 1):
+            body = problem.partition(": ")[2]
+            assert f"[answer{number}]" in body
+        targets = task.bindings["targets"]
+        parts = parts_of(task)
+        for before, after in itertools.pairwise(targets):
+            assert before in needed(parts, [after])
+
+
+@pytest.mark.parametrize("count", [2, 4, 8, 32])
+def test_parallel_problems_share_a_world_and_stay_independent(count: int):
+    settings = InstanceSettings(alone=True, shared_world=True)
+    for seed in range(8):
+        instance = make_instance(Axes(parallel=count), "train", seed, settings)
+        assert faults(instance) == []
+        named = [
+            {name for at in target.states for name in (instance.graph.nodes[at].owner, instance.graph.nodes[at].name)}
+            for target in instance.graph.targets
+        ]
+        assert all(any(one & other for other in named if other is not one) for one in named)
+    apart = make_instance(Axes(parallel=count), "train", 0, InstanceSettings(alone=True))
+    assert apart.text != make_instance(Axes(parallel=count), "train", 0, settings).text
+
+
+def test_variables_say_which_earlier_answers_a_problem_uses():
+    settings = InstanceSettings(alone=True, variables=True)
+    instance = make_instance(Axes(horizon=3), "test", 2, settings)
+    line = "Using the result [answer1] from the previous calculation, [variable2] = [answer1]. What is"
+    assert line in instance.problems[1]
+    assert "[variable1]" not in instance.text
+    assert "- [variablek] represents the calculated variable needed to solve problem k." in instance.text
+    assert faults(instance) == []
+    plain = make_instance(Axes(horizon=3), "test", 2, InstanceSettings(alone=True))
+    assert "variable" not in plain.text
+    assert plain.answers == instance.answers
+    several = make_instance(Axes(horizon=6, breadth=3), "train", 3, InstanceSettings(variables=True))
+    assert re.search(r"Using the results \[answer\d\](?:, \[answer\d\])* and \[answer\d\] from the", several.text)
+
+
+def test_without_a_world_of_their_own_the_earlier_problems_are_the_same():
+    old = MASBenchSource("parallel", train=2, test=0, settings=InstanceSettings(load="steps"))
+    fresh = itertools.islice(instances(Axes(parallel=2), "train", seed=0), 1)
+    assert old.tasks("train")[0].instruction == next(fresh).text
+    assert "load" not in old.tasks("train")[0].bindings
+    with pytest.raises(UnknownNameError, match="load"):
+        InstanceSettings(load="all")

@@ -64,7 +64,7 @@ def test_rows_are_played_and_wanted_answers_are_all_demanded(file: Path):
     [
         ({"prompt_json": "no json"}, "row 1: expected the columns"),
         ({"prompt_json": "[]"}, "a prompt or an answer is empty"),
-        ({"reward_model_json": "{}"}, "KeyError"),
+        ({"reward_model_json": "{}"}, "'ground_truth' is missing"),
         ({"reward_model_json": '{"ground_truth": "3<<horizon>>"}'}, "is empty"),
         ({"prompt_json": '[{"role": "user"}]'}, "row 1"),
     ],

@@ -9,7 +9,6 @@ import pytest
 from toolorchestra.envs.sources.multihop.encyclopaedia import Encyclopaedia
 from toolorchestra.envs.sources.multihop.encyclopaedia_world import WorldFact
 from toolorchestra.envs.sources.multihop.source import MultiHopQASource
-from toolorchestra.envs.sources.multihop.words import WORDS
 from toolorchestra.toolscale.task import Task
 
 YEARS = ("born", "died", "founded", "completed", "departed")
@@ -19,10 +18,11 @@ class Reader:
     """Reads facts from texts alone: it knows the sentences and the names, not the facts."""
 
     def __init__(self, book: Encyclopaedia) -> None:
+        self.words = book.words.book
         self.mentions = {entity.mention: entity.key for entity in book.entities.values()}
         self.titles = {entity.title: entity for entity in book.entities.values()}
         self.patterns: dict[str, list[re.Pattern[str]]] = {}
-        for kind, parts in WORDS.sentences.items():
+        for kind, parts in self.words.sentences.items():
             self.patterns[kind] = [self.pattern(wording) for wordings in parts for wording in wordings]
 
     @staticmethod
@@ -49,12 +49,12 @@ class Reader:
         subject = self.titles[title.removesuffix(": work and family")]
         kinds = {
             "person": ["career" if title.endswith(": work and family") else "life"],
-            "work": ["work", f"work at {WORDS.genres.get(subject.sort, ('', '', ''))[2]}"],
+            "work": ["work", f"work at {self.words.genres.get(subject.sort, ('', '', ''))[2]}"],
             "event": [subject.sort],
         }.get(subject.kind, [subject.kind])
         found: set[WorldFact] = set()
         for sentence in re.split(r"(?<=\.) ", text):
-            if sentence in WORDS.fillers:
+            if sentence in self.words.fillers:
                 continue
             readings = [
                 match
@@ -87,16 +87,22 @@ def source() -> MultiHopQASource:
     return MultiHopQASource(seed=5, people=200, train=500, test=150, test_intents=100)
 
 
-@pytest.fixture(scope="session")
-def book(source: MultiHopQASource) -> Encyclopaedia:
-    """Their encyclopaedia."""
-    return source.book
+@pytest.fixture(scope="session", params=["first", "second"])
+def book(source: MultiHopQASource, request: pytest.FixtureRequest) -> Encyclopaedia:
+    """The encyclopaedia of a world."""
+    return source.book if request.param == "first" else source.second_book
 
 
 @pytest.fixture(scope="session")
 def tasks(source: MultiHopQASource) -> list[Task]:
     """The questions."""
     return source.tasks("all")
+
+
+@pytest.fixture(scope="session")
+def asked(source: MultiHopQASource, book: Encyclopaedia) -> list[Task]:
+    """The questions about the encyclopaedia of a world."""
+    return [task for task in source.tasks("all") if source.book_of(task) is book]
 
 
 @pytest.fixture(scope="session")

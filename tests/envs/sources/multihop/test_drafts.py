@@ -69,11 +69,11 @@ def test_what_is_no_program_is_refused():
 
 
 def test_every_question_has_one_answer_for_a_reader_of_the_texts_alone(
-    book: Encyclopaedia, tasks: list[Task], reader: Any
+    book: Encyclopaedia, asked: list[Task], reader: Any
 ):
     read = {key: reader.facts(one.passage.title, one.passage.text) for key, one in book.articles.items()}
     everything = Facts(fact for facts in read.values() for fact in sorted(facts, key=lambda fact: repr(fact)))
-    for task in tasks:
+    for task in asked:
         support = [passage for part in parts_of(task) for passage in part.support]
         facts = Facts(fact for passage in support for fact in sorted(read[passage], key=lambda fact: repr(fact)))
         for known in (facts, everything):
@@ -81,8 +81,8 @@ def test_every_question_has_one_answer_for_a_reader_of_the_texts_alone(
             assert book.mention(value) in task.communicate[0]
 
 
-def test_no_part_of_the_support_can_be_left_out(book: Encyclopaedia, tasks: list[Task]):
-    for task in tasks:
+def test_no_part_of_the_support_can_be_left_out(book: Encyclopaedia, asked: list[Task]):
+    for task in asked:
         if not task.intent.startswith("bridge"):
             continue
         support = list(dict.fromkeys(passage for part in parts_of(task) for passage in part.support))
@@ -100,8 +100,8 @@ def test_counts_are_not_always_the_same(tasks: list[Task]):
     assert max(counts.values()) < 0.7 * sum(counts.values())
 
 
-def test_parts_follow_one_another(book: Encyclopaedia, tasks: list[Task]):
-    for task in tasks:
+def test_parts_follow_one_another(book: Encyclopaedia, asked: list[Task]):
+    for task in asked:
         parts = parts_of(task)
         assert parts[-1].answer in task.communicate[0] or parts[-1].answer == book.mention(task.bindings["value"])
         for position, part in enumerate(parts):

@@ -10,12 +10,12 @@ import pytest
 from toolorchestra.envs.sources.multihop.encyclopaedia import Encyclopaedia
 from toolorchestra.envs.sources.multihop.encyclopaedia_world import WorldFact
 from toolorchestra.envs.sources.multihop.source import make_questions
-from toolorchestra.envs.sources.multihop.words import WORDS
+from toolorchestra.envs.sources.multihop.words import FIRST, SECOND, WorldWords
 from toolorchestra.toolscale.errors import OptionError
 
 ALL_RELATIONS = {
     slot
-    for parts in WORDS.sentences.values()
+    for parts in FIRST.book.sentences.values()
     for wordings in parts
     for wording in wordings
     for slot in re.findall(r"\{(\w+)\}", wording)
@@ -42,10 +42,12 @@ def test_the_texts_state_the_facts_and_no_others(book: Encyclopaedia, reader: An
     assert stated == every
 
 
-def test_every_sentence_is_used_in_all_its_wordings(reader: Any):
-    book = Encyclopaedia(0, 600)
+@pytest.mark.parametrize("words", [FIRST, SECOND])
+@pytest.mark.parametrize("book", ["first"], indirect=True)
+def test_every_sentence_is_used_in_all_its_wordings(words: WorldWords, reader: Any):
+    book = Encyclopaedia(0, 600, words)
     text = " ".join(passage.text for passage in book.passages)
-    for parts in WORDS.sentences.values():
+    for parts in words.book.sentences.values():
         for wordings in parts:
             assert len(wordings) >= 3
             for wording in wordings:

@@ -9,7 +9,6 @@ import pytest
 
 from toolorchestra.envs.sources.multihop.encyclopaedia import Encyclopaedia
 from toolorchestra.envs.sources.multihop.encyclopaedia_world import LAST_YEAR
-from toolorchestra.envs.sources.multihop.words import WORDS
 
 
 def years(book: Encyclopaedia, relation: str) -> dict[str, int]:
@@ -52,7 +51,7 @@ def test_all_dates_agree(seed: int):
         assert work in book.facts.values(creator, "works")
     for work, house in related(book, "home"):
         assert founded[house] <= completed[work]
-        assert book.entities[house].sort == WORDS.genres[book.entities[work].sort][2]
+        assert book.entities[house].sort == book.words.book.genres[book.entities[work].sort][2]
     for work, model in related(book, "based_on"):
         assert completed[model] < completed[work]
         assert book.entities[work].name == book.entities[model].name

@@ -1,0 +1,134 @@
+"""SFT of the agents of a game on recorded episodes, each on its own side (TMATR-HRL §4.1, App. D).
+
+An agent learns the messages that it wrote in the solved episodes, after what it had read. Each policy is a run of its
+own in the folder ``OUTPUT/POLICY``; what they learnt is together in ``OUTPUT/final``, from which `train tmatr --start`
+and the other learners of several agents go on. Built-in models are made of the words of the episodes and of the tasks.
+Not covered: teachers' demonstrations, which are the warm start of those learners (`toolorchestra.algos.warm_start`).
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from toolorchestra.agents.builtin.model import TokenPolicy, prepare_torch
+from toolorchestra.agents.builtin.renderer import Message
+from toolorchestra.agents.builtin.text_model import builtin_text_policy
+from toolorchestra.algos import ranks
+from toolorchestra.algos.augmentation import LabelledRow, sft_rows
+from toolorchestra.algos.demonstrations import Demonstration, until_last_action
+from toolorchestra.algos.options_one_agent import TrainSFT
+from toolorchestra.algos.options_several_agents import SHARED
+from toolorchestra.algos.precision import require_hardware, start_policy
+from toolorchestra.algos.rollout.starts import json_or_text
+from toolorchestra.algos.trainer import Report
+from toolorchestra.algos.warm_start import drawn_rows
+from toolorchestra.envs.episode import read_episodes
+from toolorchestra.envs.multiagent.base import MultiAgentEnv
+from toolorchestra.envs.registration import make_multiagent
+from toolorchestra.toolscale.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.writing import make_folder, whole_folder
+
+Teach = Callable[[TrainSFT, Report], TokenPolicy]
+"""Makes or loads a policy and teaches it, as the options of its run say."""
+Fit = Callable[[TokenPolicy, Sequence[LabelledRow], TrainSFT, Report], None]
+"""Trains a policy in place on rows."""
+
+
+def train(config: TrainSFT, run: Callable[[TrainSFT, Teach], None], fit: Fit) -> None:
+    """Teach every policy on its side of the episodes, and gather them in ``final``.
+
+    Args:
+        config: Options of all runs; each policy has a folder of its own.
+        run: Makes the run of a policy and saves what it learnt.
+        fit: Trains a policy on its rows.
+
+    Raises:
+        OptionError: No episode was solved, one has other agents, or an agent has no model.
+    """
+    require_hardware(config)
+    ranks.start()
+    prepare_torch(config.torch_threads)
+    options = {name: json_or_text(value) for name, value in config.environment_options.items()}
+    env = make_multiagent(config.env, **options)
+    try:
+        sides = ranks.from_main(lambda: recorded_sides(config, env))
+        words = _words(env, sides)
+    finally:
+        env.close()
+    models = {name: _model_of(config, name) for name in sides}
+    for name, demonstrations in sides.items():
+        own = replace(config, output=config.output / name, model=models[name], models={}, resume=False)
+        if config.resume and (own.output / "final").is_dir():
+            continue
+        own.resume = config.resume and (own.output / "metrics.jsonl").exists()
+        run(own, partial(_teach, demonstrations, words, fit))
+    if ranks.main():
+        for name in sides:
+            target = make_folder(config.output / "final") / name
+            shutil.rmtree(target, ignore_errors=True)
+            with whole_folder(target) as draft:
+                shutil.copytree(config.output / name / "final", draft, dirs_exist_ok=True)
+    ranks.wait()
+
+
+def recorded_sides(config: TrainSFT, env: MultiAgentEnv) -> dict[str, list[Demonstration]]:
+    """Return what each policy learns from: the sides of its agents in the solved episodes, by the policy's name."""
+    agents = env.possible_agents
+    found: dict[str, list[Demonstration]] = {SHARED if config.share else agent: [] for agent in agents}
+    for file in config.episodes:
+        for episode in read_episodes(file):
+            if episode.outcome != "solved":
+                continue
+            if other := [agent for agent in episode.agents if agent not in agents]:
+                raise OptionError(
+                    f"{file}: {UnknownNameError('agent', other[0], agents)} Give the environment and the options with "
+                    "which the episodes were recorded."
+                )
+            for agent in episode.agents:
+                if messages := until_last_action(episode.history(agent)):
+                    side = Demonstration(messages, (), episode.difficulty)
+                    found[SHARED if config.share else agent].append(side)
+    if silent := [name for name, sides in found.items() if not sides]:
+        raise OptionError(
+            f"No solved episode in {', '.join(map(str, config.episodes))} in which {silent[0]} wrote a message."
+        )
+    return found
+
+
+def _model_of(config: TrainSFT, name: str) -> str | None:
+    """Return the model of a policy; None for a built-in one, which none or all of them are."""
+    model = config.models.get(name, config.model)
+    if model is None and config.models:
+        known = ", ".join(config.models)
+        raise OptionError(f"`models` has none for {name!r}, only for {known}: give one for each, or a `model` for all.")
+    return model
+
+
+def _words(env: MultiAgentEnv, sides: Mapping[str, Sequence[Demonstration]]) -> list[Sequence[Message]]:
+    """Return the conversations whose words a built-in model knows."""
+    tasks: list[Sequence[Message]] = [
+        ({"role": "user", "content": task.instruction},) for task in env.source.tasks("all")
+    ]
+    return [*tasks, *(side.messages for own in sides.values() for side in own)]
+
+
+def _teach(
+    sides: Sequence[Demonstration], words: Sequence[Sequence[Message]], fit: Fit, config: TrainSFT, report: Report
+) -> TokenPolicy:
+    """Make or load a policy, teach it its side of the episodes, and return it."""
+    rng = random.Random(config.seed)
+    policy = start_policy(config, config.model) if config.model else builtin_text_policy(words, seed=config.seed)
+    if not config.steps:
+        return policy
+    config.set_up(policy.model)
+    count = config.steps * config.batch
+    if config.model:
+        rows = sft_rows(policy.renderer, sides, rows=count, rng=rng, curriculum=False)
+    else:
+        rows = drawn_rows(policy, sides, count, rng)
+    fit(policy, rows, config, report)
+    return policy

@@ -1,0 +1,197 @@
+"""Draw the figures of the README and the documents from their records.
+
+    python benchmarks/figures.py                    writes those that are not up to date
+    python benchmarks/figures.py --check            exit with 1 if one is not what its record says
+    python benchmarks/figures.py --run RUN --task ID --commit COMMIT
+                                                    first makes the record of a run of `train grpo`, with an episode of
+                                                    its trained policy on a held-out task
+
+Here is the picture at the top of the README: an episode, and the curve of the training after which it was played, of
+benchmarks/results/first_run.json, in two files, one for each theme. The others are in `figures_learning.py` and
+`figures_concepts.py`. Texts are placed by an estimate of their width, since an SVG does not
+know its fonts: `tests/test_figures.py` measures them in a browser.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+from figures_concepts import concepts
+from figures_learning import learning
+from provenance import provenance
+
+from toolorchestra.envs.svg import cut, escaped
+
+ROOT = Path(__file__).parents[1]
+RECORD = ROOT / "benchmarks" / "results" / "first_run.json"
+WIDTH, HEIGHT = 960, 430
+MARGIN, MIDDLE = 24, 590
+ROW = 24
+BARS = (226, 470)
+"""Where the bars of the calls begin and end."""
+PLOT = (MIDDLE + 48, 96, WIDTH - MARGIN, 330)
+"""Left, top, right and bottom of the curve."""
+CHARACTER = 6.4
+"""Pixels that a character of 13 px takes, with room to spare."""
+THEMES = {
+    "light": {
+        "ground": "#ffffff", "frame": "#d0d7de", "text": "#1f2328", "faint": "#59636e", "line": "#e3e7eb",
+        "own": "#6e7781", "expert": "#8250df", "tool": "#0969da", "good": "#1a7f37",
+    },
+    "dark": {
+        "ground": "#0d1117", "frame": "#3d444d", "text": "#f0f6fc", "faint": "#9198a1", "line": "#2a313c",
+        "own": "#9198a1", "expert": "#ab7df8", "tool": "#58a6ff", "good": "#3fb950",
+    },
+}  # fmt: skip
+
+
+def recorded(run: Path, task: str, commit: str) -> dict[str, Any]:
+    """Return the record of a run: its options, success by step, held-out success, and an episode."""
+    options = yaml.safe_load((run / "config.yaml").read_text(encoding="utf-8"))
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    grpo = [line for line in lines if line["phase"] == "grpo"]
+    held_out = [line for line in grpo if line["kind"] == "heldout"]
+    names = ("step", "success", "low", "high", "cost", "episodes")
+    episodes = map(json.loads, (run / "episodes.jsonl").read_text(encoding="utf-8").splitlines())
+    episode = next(one for one in episodes if one["task_id"] == task)
+    for turn in episode["turns"]:
+        for name in ("token_ids", "logprobs", "observations"):
+            turn.pop(name, None)
+    kept = ("env_id", "task_id", "split", "difficulty", "instruction", "turns", "answer", "outcome", "cost", "clock")
+    return provenance() | {
+        "commit": commit,
+        "options": {name: value for name, value in options.items() if name != "output"},
+        "success": [line["success"] for line in grpo if line["kind"] == "train"],
+        "held_out": [{name: line[name] for name in names} for line in held_out],
+        "episode": {name: episode[name] for name in kept},
+    }
+
+
+def picture(record: dict[str, Any], theme: dict[str, str]) -> str:
+    """Return the SVG in a theme."""
+    style = (
+        f"text{{font:13px system-ui,-apple-system,'Segoe UI',sans-serif;fill:{theme['text']}}}"
+        f".title{{font-weight:600;font-size:15px}}.faint{{fill:{theme['faint']};font-size:12px}}"
+        f".good{{fill:{theme['good']};font-weight:600}}.end{{text-anchor:end}}.middle{{text-anchor:middle}}"
+    )
+    frame = f'fill="{theme["ground"]}" stroke="{theme["frame"]}"'
+    return "\n".join([
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}">',
+        f"<style>{style}</style>",
+        f'<rect x="0.5" y="0.5" width="{WIDTH - 1}" height="{HEIGHT - 1}" rx="10" {frame}/>',
+        *episode(record["episode"], theme),
+        f'<path d="M{MIDDLE - 22} 24V{HEIGHT - 24}" stroke="{theme["line"]}"/>',
+        *curve(record, theme),
+        "</svg>\n",
+    ])  # fmt: skip
+
+
+def text(x: float, y: float, words: str, kind: str = "") -> str:
+    """Return an element of text; `y` is its base line."""
+    return f'<text class="{kind or "plain"}" x="{x:g}" y="{y:g}">{escaped(words)}</text>'
+
+
+def paragraph(y: float, words: str, lines: int) -> list[str]:
+    """Return lines of the left half."""
+    found = textwrap.wrap(words, int((MIDDLE - 46 - MARGIN) / CHARACTER), max_lines=lines, placeholder=" …")
+    return [text(MARGIN, y + 18 * number, line) for number, line in enumerate(found)]
+
+
+def episode(found: dict[str, Any], theme: dict[str, str]) -> Iterator[str]:
+    """Yield the left half: the request, the calls on the virtual clock, and the answer."""
+    yield text(MARGIN, 36, "An episode", "title")
+    yield text(MIDDLE - 46, 36, found["task_id"], "faint end")
+    yield from paragraph(62, f"“{found['instruction']}”", 3)
+    top, (left, right) = 138, BARS
+    calls = [call for turn in found["turns"] for call in turn.get("calls", ())]
+    scale = (right - left) / found["clock"]
+    bottom = top + ROW * len(calls)
+    for second in range(0, int(found["clock"]) + 1, 5):
+        x = left + scale * second
+        yield f'<path d="M{x:.1f} {top - 6}V{bottom}" stroke="{theme["line"]}"/>'
+        yield text(x, top - 10, f"{second} s", "faint middle")
+    for number, call in enumerate(calls):
+        y = top + ROW * number
+        asked = call.get("children", ())
+        colour = theme["expert" if asked else "tool"]
+        name = f"asks {asked[0]['name']}: {call['name'].partition('_')[0]}" if asked else call["name"]
+        start, width = left + scale * call["start"], max(3.0, scale * (call["end"] - call["start"]))
+        yield text(MARGIN, y + 16, cut(name, 28))
+        yield f'<rect x="{start:.1f}" y="{y + 5}" width="{width:.1f}" height="14" rx="3" fill="{colour}"/>'
+        yield text(MIDDLE - 46, y + 16, f"${call['cost']:.4f}", "faint end")
+    yield from paragraph(bottom + 30, f"“{found['answer']}”", 2)
+    summary = (
+        f"{len(found['turns'])} turns, ${found['cost']:.3f}, {found['clock']:.0f} s; the database is as it should be"
+    )
+    yield text(MARGIN, HEIGHT - 24, found["outcome"], "good")
+    yield text(MARGIN + 52, HEIGHT - 24, summary, "faint")
+
+
+def curve(record: dict[str, Any], theme: dict[str, str]) -> Iterator[str]:
+    """Yield the right half: success while the orchestrator trains, and on held-out tasks before and after."""
+    (left, top, right, bottom), values = PLOT, record["success"]
+    steps = len(values)
+
+    def at(step: float, share: float) -> tuple[float, float]:
+        return left + (right - left) * step / steps, bottom - (bottom - top) * (share - 0.5) / 0.5
+
+    yield text(MIDDLE, 36, "The training of its orchestrator", "title")
+    yield text(MIDDLE, 62, f"Success, over {steps} steps of GRPO")
+    for tenth in range(5, 11):
+        _, y = at(0, tenth / 10)
+        yield f'<path d="M{left} {y:.1f}H{right}" stroke="{theme["line"]}"/>'
+        yield text(left - 8, y + 4, f"{10 * tenth} %", "faint end")
+    for step in range(0, steps + 1, 50):
+        yield text(at(step, 0)[0], bottom + 18, str(step), "faint middle")
+    around = [values[max(0, n - 3) : n + 4] for n in range(steps)]
+    for shares, width, opacity in ((values, 1, 0.4), ([sum(part) / len(part) for part in around], 2.2, 1)):
+        points = " ".join(f"{x:.1f},{y:.1f}" for x, y in (at(n + 1, share) for n, share in enumerate(shares)))
+        line = f'stroke="{theme["tool"]}" stroke-width="{width}" opacity="{opacity}"'
+        yield f'<polyline points="{points}" fill="none" stroke-linejoin="round" {line}/>'
+    for held in record["held_out"]:
+        (x, y), low, high = at(held["step"], held["success"]), *(at(0, held[end])[1] for end in ("low", "high"))
+        yield f'<path d="M{x:.1f} {low:.1f}V{high:.1f}" stroke="{theme["good"]}" stroke-width="2"/>'
+        yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4.5" fill="{theme["good"]}"/>'
+    (before, after), (x, y) = record["held_out"], at(0, record["held_out"][0]["success"])
+    yield text(x + 12, y + 5, f"{100 * before['success']:.0f} %", "good")
+    x, y = at(after["step"], after["success"])
+    yield text(x, y + 28, f"{100 * after['success']:.0f} %", "good end")
+    yield f'<circle cx="{MIDDLE + 6}" cy="{HEIGHT - 51}" r="4.5" fill="{theme["good"]}"/>'
+    yield text(MIDDLE + 20, HEIGHT - 46, f"{after['episodes']:,} episodes of held-out tasks, 95 % interval", "faint")
+    yield f'<path d="M{MIDDLE} {HEIGHT - 28}h12" stroke="{theme["tool"]}" stroke-width="2.2"/>'
+    yield text(MIDDLE + 20, HEIGHT - 24, "episodes that it learns from", "faint")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="write nothing, and name what is not up to date")
+    parser.add_argument("--run", type=Path, help="folder of a run, to make the record of")
+    parser.add_argument("--task", help="task of the episode")
+    parser.add_argument("--commit", help="commit of the run")
+    options = parser.parse_args()
+    if options.run:
+        record = recorded(options.run, options.task, options.commit)
+        RECORD.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    record = json.loads(RECORD.read_text(encoding="utf-8"))
+    stale = 0
+    found = {f"docs/_assets/episode_{name}.svg": picture(record, theme) for name, theme in THEMES.items()}
+    for path, drawn in {**found, "docs/_assets/concepts.svg": concepts(), **learning(RECORD.parent)}.items():
+        file = ROOT / path
+        if file.exists() and file.read_text(encoding="utf-8") == drawn:
+            continue
+        stale += 1
+        print(f"{path} is not up to date: run `python benchmarks/figures.py`" if options.check else file)
+        if not options.check:
+            file.write_text(drawn, encoding="utf-8")
+    return int(options.check and bool(stale))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,211 @@
+"""The tables of the documents on checks: of environments, of judges, of experts and of generators."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from table_text import markdown, percent, read
+
+from toolorchestra.algos.stats import success_share
+
+
+def report(domain: str, check: str) -> dict[str, int]:
+    """Return the counts of a check of a domain."""
+    (found,) = (one["counts"] for one in read("validation")["reports"][domain] if one["name"] == check)
+    return dict(found)
+
+
+def of(part: int, whole: int) -> str:
+    """Return a part of a whole."""
+    return f"{part:,} of {whole:,}"
+
+
+def validation_domains() -> str:
+    """What the checks of `validate` found in each domain."""
+    rows = []
+    for domain in read("validation")["reports"]:
+        plain = [report(domain, check) for check in ("oracle", "null")]
+        random, verifier = report(domain, "random"), report(domain, "verifier")
+        rows.append([
+            f"`{domain}`", *(of(one["solved"], one["tasks"]) for one in plain),
+            of(random["solved"], random["episodes"]),
+            of(verifier["killed"], verifier["mutants"]), of(verifier["accepted"], verifier["variants"]),
+        ])  # fmt: skip
+    titles = "reference trajectories solved:|null solved:|random solved:|mutants judged failed:|variants judged solved:"
+    return markdown(f"domain|{titles}", rows)
+
+
+def validation_findings(domain: str) -> str:
+    """What each check found in a domain."""
+    rows = [[f"`{one['name']}`", one["finding"]] for one in read("validation")["reports"][domain]]
+    return markdown("check|finding", rows)
+
+
+MUTANTS = {
+    "drop a write": "a reference write dropped",
+    "alter an argument": "one argument of a reference write altered",
+    "omit information": "one piece of information left out of the answer",
+    "add a stray write": "one additional write, which changes the database",
+}
+VARIANTS = {
+    "reorder independent calls": "independent calls in another order",
+    "add reads": "a look-up before every call",
+    "reword the answer": "the answer in other words (longer, in capitals, other formats of numbers, dates and times)",
+}
+
+
+def validation_mutants(domain: str) -> str:
+    """How the verifier judged wrong episodes."""
+    found = report(domain, "verifier")
+    rows = [[words, f"{found[f'mutants: {key}']:,}", f"{found[f'killed: {key}']:,}"] for key, words in MUTANTS.items()]
+    return markdown("wrong episodes|made:|judged failed:", rows)
+
+
+def validation_variants(domain: str) -> str:
+    """How the verifier judged episodes that are different and right."""
+    found = report(domain, "verifier")
+    rows = [
+        [words, f"{found[f'variants: {key}']:,}", f"{found[f'accepted: {key}']:,}"] for key, words in VARIANTS.items()
+    ]
+    return markdown("right episodes|made:|judged solved:", rows)
+
+
+def summed(what: str) -> Counter[str]:
+    """Return counts of the attacks over all domains."""
+    found: Counter[str] = Counter()
+    for one in read("attacks").values():
+        found.update(one[what])
+    return found
+
+
+def attacks_paid() -> str:
+    """How often each attack was tried and paid, over all domains."""
+    tried, paid, nothing = summed("tried"), summed("paid"), ", nothing done"
+    rows = []
+    for name in sorted(name for name in tried if not name.endswith(nothing)):
+        without = f"{paid[name + nothing]}" if name + nothing in tried else "-"
+        rows.append([name, f"{tried[name]:,}", str(paid[name]), f"{percent(paid[name] / tried[name], 2)}%", without])
+    return markdown("attack|tried:|paid:|share:|nothing done, paid:", rows)
+
+
+def attacks_rephrased() -> str:
+    """How often each rephrasing was tried and accepted, over all domains."""
+    tried, accepted = summed("rephrased"), summed("accepted")
+    rows = [
+        [name, f"{tried[name]:,}", f"{accepted[name]:,}", f"{percent(accepted[name] / tried[name], 2)}%"]
+        for name in sorted(tried)
+    ]
+    return markdown("rephrasing|tried:|accepted:|share:", rows)
+
+
+def form_agreement() -> str:
+    """How often answers as text and as forms were judged alike, by what was changed in them."""
+    rows = [
+        [
+            name,
+            *(f"{one[what]:,}" for what in ("answers", "right as text", "right as form")),
+            f"{percent(one['judged alike'] / one['answers'], 2)}%",
+        ]
+        for name, one in read("form_agreement")["rows"].items()
+    ]
+    return markdown("change|answers:|right as text:|right as form:|judged alike:", rows)
+
+
+def judge_bounds() -> str:
+    """What models that say yes or no to everything change."""
+    models = read("judge_model")["models"]
+    rows: list[list[str]] = []
+
+    def row(answers: str, judge: str, one: dict[str, Any]) -> list[str]:
+        wrong = [of(one["wrongly_rejected"], one["right"]), of(one["wrongly_accepted"], one["wrong"])]
+        return [answers, judge, str(one["asked"]), *wrong]
+
+    for answers, judges in next(iter(models.values())).items():
+        rows.append(row(answers, "rules", judges["rules"]))
+        for name, found in models.items():
+            judge = f"rules, and a model that {name.replace('always', 'always says')}"
+            rows.append(row(answers, judge, found[answers]["rules and model"]))
+    return markdown("answers|judge|asked:|right, rejected:|wrong, accepted:", rows)
+
+
+def experts_episodes() -> str:
+    """Episodes solved by a policy that asks the strongest expert, by what it asks."""
+    asked = {
+        "nonsense": "nonsense",
+        "plain words": "the next step in plain words",
+        "left out": "question left out",
+        "by name": "each step by name",
+    }
+    rows = [
+        [domain, *(f"{percent(one[key])}%" for key in asked)]
+        for domain, one in read("experts_asked")["episodes"].items()
+    ]
+    return markdown("domain|" + "|".join(f"{words}:" for words in asked.values()), rows)
+
+
+def experts_steps() -> str:
+    """Steps that came back right from the strongest expert of each trade, over all domains."""
+    trades: dict[str, Counter[str]] = {}
+    for domain in read("experts_asked")["steps"].values():
+        for trade, counts in domain.items():
+            trades.setdefault(trade, Counter()).update(counts)
+    rows = []
+    for trade, counts in trades.items():
+        cells = []
+        for kind in ("right trade", "vague", "wrong trade", "nonsense"):
+            asked, right = counts[f"{kind}, asked"], counts[f"{kind}, right"]
+            share = success_share([1.0] * right + [0.0] * (asked - right))
+            cells.append(f"{percent(share.estimate)}% [{percent(share.low)}, {percent(share.high)}]" if asked else "–")
+        rows.append([trade, *cells])
+    titles = "by name, work that suits the trade|the next step|by name, work that does not|nonsense"
+    return markdown(f"trade|{titles}", rows)
+
+
+def masbench_axes() -> str:
+    """What checking the generator of MASBench found, and its speed."""
+    found = read("masbench")
+    train, test = found["rates"]["train"], found["rates"]["test"]
+    rows = [
+        [
+            axis, f"{one['instances']:,}", str(one["disagreements"]),
+            f"{one['templates']['train']:,} / {one['templates']['test']:,}", str(one["shared"]),
+            f"{one['chi_square']:.1f}",
+            *(f"{train[axis][value]:,} / {test[axis][value]:,}" for value in ("4", "32")),
+            f"{train[axis]['growth']:.2f} / {test[axis]['growth']:.2f}",
+        ]
+        for axis, one in found["agreement"]["axes"].items()
+    ]  # fmt: skip
+    titles = "instances:|disagreements:|templates train / test:|in both:|χ² (< 40.3):|a second at 4:|at 32:|growth:"
+    return markdown(f"axis|{titles}", rows)
+
+
+def questions_attacks() -> str:
+    """What was tried on every question of each source, and how often it was paid or accepted."""
+    rows = []
+    for env_id, one in read("checks").items():
+        if not re.match("ToolOrchestra-(Math|MultiHopQA|MASBench)", env_id):
+            continue
+        counts = {check["name"]: check["counts"] for check in one["checks"]}
+        tasks, found = counts["oracle"]["tasks"], counts["verifier"]
+        numbers = (tasks, found["mutants"], found["mutants"] - found["killed"], found["variants"], found["accepted"])
+        rows.append([f"`{env_id.split('-')[1]}`", *(f"{number:,}" for number in numbers)])
+    return markdown("source|questions:|attacks tried:|paid:|rephrasings tried:|accepted:", rows)
+
+
+TABLES: tuple[Callable[..., str], ...] = (
+    validation_domains,
+    validation_findings,
+    validation_mutants,
+    validation_variants,
+    attacks_paid,
+    attacks_rephrased,
+    form_agreement,
+    judge_bounds,
+    experts_episodes,
+    experts_steps,
+    masbench_axes,
+    questions_attacks,
+)

@@ -1,0 +1,317 @@
+"""MCP: any environment of one agent as a server of the Model Context Protocol; what `toolorchestra serve` can run.
+
+A client lists the environment's tools and calls them; two more begin an episode (``reset``) and give the final answer
+(``answer``). A connection is a session with a database of its own: over streamable HTTP the session that the handshake
+(``initialize``) opens, over stdio the process. The protocol of 2026 has no sessions over HTTP, so there its requests
+are refused, with the versions that have them, and clients of both fall back.
+
+A session ends when its client ends it, or sends nothing for `idle_seconds`. No stream is kept open for a client, so one
+that vanished looks like one that is idle. The other side, servers of tools for an environment, is
+`toolorchestra.envs.tools.mcp`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import gc
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mcp import MCPError
+from mcp.server import Server, ServerRequestContext
+from mcp.server.context import CallNext, HandlerResult
+from mcp.server.stdio import stdio_server
+from mcp.types import (
+    UNSUPPORTED_PROTOCOL_VERSION,
+    CallToolRequestParams,
+    CallToolResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+    TextContent,
+    Tool,
+)
+from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
+
+from toolorchestra.envs.base import OrchestrationEnv
+from toolorchestra.envs.bridges.served import OVER, Observed, Served
+from toolorchestra.envs.parsing import MAX_MESSAGE_CHARACTERS
+from toolorchestra.envs.step_threads import StepThreads
+from toolorchestra.toolscale.errors import OptionError, ToolOrchestraError
+
+SESSIONS, IDLE_SECONDS, THREADS = 256, 600.0, 32
+MAX_BODY = 4 * MAX_MESSAGE_CHARACTERS
+"""Bytes of one message of a client; a longer one is refused."""
+RESET, ANSWER = "reset", "answer"
+_LOG = logging.getLogger(__name__)
+_META = "toolorchestra/episode"
+_CHANGED = "(This episode has other tools than those listed before: list them again.)"
+_INSTRUCTIONS = (
+    "Call `reset` to begin an episode: it returns a request of a user and the rules of the place. Call the other tools "
+    "to do what is asked, and give the final answer with `answer`, which ends the episode and returns its outcome."
+)
+_CHOICES: dict[str, Any] = {
+    "seed": {"type": "integer", "minimum": 0, "description": "Seed of the episode; it draws the task."},
+    "task_id": {"type": "string", "description": "Id of the task, in place of drawing one."},
+    "split": {"type": "string", "description": "Split to draw from: train, test, test_intents or all."},
+    "difficulty": {"type": "array", "items": {"type": "integer"}, "description": "Levels to draw from, 1 to 5."},
+}
+
+
+class McpSession:
+    """One connection: an environment of its own, made at the first reset.
+
+    Args:
+        shared: What all sessions of a server share.
+    """
+
+    def __init__(self, shared: EnvironmentServer) -> None:
+        self._shared = shared
+        self._game: Served | None = None
+        self._busy = asyncio.Lock()
+        self.tools = shared.tools
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
+        """Answer a call; calls of one session are run one after another. Never raises for what a client sends."""
+        async with self._busy:
+            try:
+                if self._game is None and name == RESET:
+                    self._game = Served(self._shared.name, self._shared.options)
+                if self._game is None:
+                    raise OptionError(f"There is no episode: call `{RESET}` first.")
+                step = functools.partial(_taken, self._game, name, arguments)
+                observed: Observed = await self._shared.threads.run(self._game.env, step)
+            except ToolOrchestraError as error:  # says what is wrong with the call
+                return _result(str(error), failed=True)
+            except Exception:
+                _LOG.exception("A session of %s failed", self._shared.name)
+                return _result("The server failed; its log says why. Reset to begin another episode.", failed=True)
+        if name != RESET:
+            return _shown(observed)
+        before, self.tools = self.tools, _listed([tool["function"] for tool in observed.tools])
+        changed = [tool.name for tool in before] != [tool.name for tool in self.tools]
+        return _result(f"{observed.text}\n\n{_CHANGED}" if changed else observed.text, _about(observed))
+
+    def close(self) -> None:
+        """Free the environment."""
+        game, self._game = self._game, None
+        if game is not None:
+            game.close()
+
+
+class EnvironmentServer:
+    """An environment as an MCP server: what all its sessions share.
+
+    Args:
+        env: Id of an environment of one agent, folder of a domain, or JSONL file of tasks.
+        options: Arguments of the environment.
+
+    Raises:
+        OptionError: The environment cannot be made, has several agents, or has a tool called ``reset`` or ``answer``.
+    """
+
+    def __init__(self, env: str, options: Mapping[str, Any] | None = None) -> None:
+        self.name, self.options = env, dict(options or {})
+        self.threads = StepThreads(THREADS)
+        self.tools = _tools(env, self.options)
+        self._sessions: dict[str, McpSession] = {}
+
+    def server(self) -> Server[Any]:
+        """Return the server of the official package, which a transport drives."""
+        server: Server[Any] = Server(
+            "toolorchestra",
+            title=self.name,
+            instructions=_INSTRUCTIONS,
+            get_tool_input_schema=lambda _: None,  # arguments are checked by the environment
+            on_list_tools=self._list,
+            on_call_tool=self._call,
+        )
+        server.middleware.append(_with_sessions)
+        return server
+
+    async def _list(self, context: ServerRequestContext[Any], _: PaginatedRequestParams | None) -> ListToolsResult:
+        return ListToolsResult(tools=self._session(context).tools)
+
+    async def _call(self, context: ServerRequestContext[Any], params: CallToolRequestParams) -> CallToolResult:
+        return await self._session(context).call(params.name, params.arguments or {})
+
+    def _session(self, context: ServerRequestContext[Any]) -> McpSession:
+        """Return the session of a connection: made at its first call, and closed at its end."""
+        key = "" if context.request is None else context.request.headers["mcp-session-id"]
+        session = self._sessions.get(key)
+        if session is None:
+            session = self._sessions[key] = McpSession(self)
+            if key:  # handlers are not handed the connection otherwise
+                context.session._connection.exit_stack.callback(functools.partial(self._end, key))
+        return session
+
+    def _end(self, key: str) -> None:
+        self._sessions.pop(key).close()
+
+    def close(self) -> None:
+        """Free all sessions."""
+        for key in list(self._sessions):
+            self._end(key)
+        self.threads.close()
+
+
+async def _with_sessions(ctx: ServerRequestContext[Any], call_next: CallNext) -> HandlerResult:
+    """Refuse requests over HTTP of a version of the protocol that has no sessions."""
+    if ctx.request is not None and ctx.protocol_version not in HANDSHAKE_PROTOCOL_VERSIONS:
+        raise MCPError(
+            UNSUPPORTED_PROTOCOL_VERSION,
+            "An episode needs a session: connect by the handshake of an earlier version of the protocol.",
+            {"supported": list(HANDSHAKE_PROTOCOL_VERSIONS), "requested": ctx.protocol_version},
+        )
+    return await call_next(ctx)
+
+
+def make_app(
+    env: str,
+    options: Mapping[str, Any] | None = None,
+    *,
+    host: str = "127.0.0.1",
+    sessions: int = SESSIONS,
+    idle_seconds: float = IDLE_SECONDS,
+) -> Any:
+    """Return the server as an ASGI application that speaks streamable HTTP at ``/mcp``.
+
+    Args:
+        env: Id of an environment of one agent, folder of a domain, or JSONL file of tasks.
+        options: Arguments of the environment.
+        host: Address that it will listen at; at a local one it refuses requests for other hosts (DNS rebinding).
+        sessions: Maximum number of sessions at the same time; a further client is refused.
+        idle_seconds: Seconds without a request after which a session is over.
+
+    Raises:
+        OptionError: The environment cannot be served, or a number is not positive.
+    """
+    if sessions < 1 or not idle_seconds > 0:
+        raise OptionError(f"Sessions and idle seconds must be positive, got {sessions} and {idle_seconds:g}.")
+    app = (
+        EnvironmentServer(env, options)
+        .server()
+        .streamable_http_app(
+            json_response=True,
+            host=host,
+            max_sessions=sessions,
+            session_idle_timeout=idle_seconds,
+            max_request_body_size=MAX_BODY,
+        )
+    )
+    return _WithoutStreams(app)
+
+
+class _WithoutStreams:
+    """An application that refuses streams from the server.
+
+    It sends nothing of itself, and an open stream would keep alive the session of a client that vanished.
+    """
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http" or scope["method"] != "GET":
+            await self._app(scope, receive, send)
+            return
+        headers = [(b"allow", b"POST, DELETE"), (b"content-length", b"0")]
+        await send({"type": "http.response.start", "status": 405, "headers": headers})
+        await send({"type": "http.response.body", "body": b""})
+
+
+def serve(app: Any, host: str, port: int) -> None:
+    """Run the application until it is stopped."""
+    import uvicorn
+
+    gc.collect()
+    gc.freeze()  # tasks and tools stay: no collection need look at them
+    uvicorn.run(app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=2)
+
+
+def serve_stdio(env: str, options: Mapping[str, Any] | None = None) -> None:
+    """Serve one client over stdin and stdout, until it closes them."""
+    shared = EnvironmentServer(env, options)
+
+    async def run() -> None:
+        server = shared.server()
+        async with stdio_server() as (reading, writing):
+            await server.run(reading, writing, server.create_initialization_options())
+
+    try:
+        asyncio.run(run())
+    finally:
+        shared.close()
+
+
+# ------------------------------------------------------------------------------------------------- tools and results
+
+
+def _tools(env: str, options: Mapping[str, Any]) -> list[Tool]:
+    """Return the tools of an environment as MCP lists them, and the two of the episode."""
+    game = Served(env, options)
+    try:
+        if not isinstance(game.env.unwrapped, OrchestrationEnv):
+            raise OptionError(
+                f"{env} is no environment of one agent that calls tools. Serve it by OpenEnv's protocol instead."
+            )
+        schemas = [tool["function"] for tool in game.reset(seed=0).tools]
+    finally:
+        game.close()
+    if taken := {RESET, ANSWER} & {schema["name"] for schema in schemas}:
+        raise OptionError(f"{env} has a tool called {taken.pop()!r}, a name that the server needs. Rename it.")
+    return _listed(schemas)
+
+
+def _listed(schemas: Sequence[Mapping[str, Any]]) -> list[Tool]:
+    """Return tools as MCP lists them: those of the environment, given as schemas, between those of the episode."""
+    begin = {"type": "object", "properties": _CHOICES, "additionalProperties": False}
+    text = {"type": "string", "description": "The whole answer."}
+    final = {"type": "object", "properties": {"text": text}, "required": ["text"], "additionalProperties": False}
+    return [
+        Tool(name=RESET, description="Begin an episode. It returns the request and the rules.", input_schema=begin),
+        *(Tool(name=one["name"], description=one["description"], input_schema=one["parameters"]) for one in schemas),
+        Tool(name=ANSWER, description="Give the final answer, which ends the episode.", input_schema=final),
+    ]
+
+
+def _taken(game: Served, name: str, arguments: Mapping[str, Any]) -> Observed:
+    """Begin an episode, end it, or call one of its tools."""
+    if name == RESET:
+        return game.reset(**arguments)
+    if name != ANSWER:
+        return game.step([{"name": name, "arguments": dict(arguments)}])
+    text = arguments.get("text")
+    if not isinstance(text, str) or len(arguments) > 1:
+        raise OptionError(f"`{ANSWER}` needs one argument, `text`, which is a string.")
+    env = game.env.unwrapped
+    return game.step(env.final(text) if env.schemas_read else text)
+
+
+def _shown(observed: Observed) -> CallToolResult:
+    """Return what a client is told of a call."""
+    shown = [str(message["content"]) for message in observed.messages] or [observed.text]
+    if observed.done and observed.info:
+        shown.append(json.dumps({"outcome": observed.info.get("outcome"), "reward": observed.reward}))
+    failed = observed.text == OVER or _refused(observed)
+    return _result("\n".join(filter(None, shown)), _about(observed), failed=failed)
+
+
+def _about(observed: Observed) -> dict[str, Any]:
+    """Return what a client may know of the episode."""
+    return {"reward": observed.reward, "done": observed.done, **observed.info}
+
+
+def _refused(observed: Observed) -> bool:
+    """Return whether a tool did not do what it was called for."""
+    for message in observed.messages:
+        if message["role"] == "tool" and json.loads(message["content"]).get("status") != "OK":
+            return True
+    return False
+
+
+def _result(text: str, about: Mapping[str, Any] | None = None, *, failed: bool = False) -> CallToolResult:
+    meta = None if about is None else {_META: dict(about)}
+    return CallToolResult(content=[TextContent(text=text)], is_error=failed, _meta=meta)

@@ -1,0 +1,308 @@
+"""TRL: the tools of an environment as methods, for the `environment_factory` of TRL's `GRPOTrainer`.
+
+    import toolorchestra
+    from datasets import Dataset
+    from trl import GRPOConfig, GRPOTrainer
+
+    restaurant = toolorchestra.trl.environment("ToolOrchestra-Restaurant-v0")
+    trainer = GRPOTrainer(
+        "Qwen/Qwen3-0.6B",
+        reward_funcs=toolorchestra.trl.reward,
+        args=GRPOConfig(max_completion_length=4096),
+        train_dataset=Dataset.from_list(restaurant.rows(1000)),
+        environment_factory=restaurant,
+    )
+    trainer.train()
+
+TRL (1.16) runs the calls of a message one after another, ends a rollout at a message without calls, and never hands
+that message to the environment. So each call is a turn of the episode, and the final answer is given by a tool.
+Learning with parallel calls, several agents or many episodes at once is `toolorchestra.algos`. This module imports
+nothing of TRL.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import keyword
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+from toolorchestra.envs.base import OrchestrationEnv
+from toolorchestra.envs.environment_names import make_named
+from toolorchestra.envs.episode import ORCHESTRATOR, Episode
+from toolorchestra.toolscale.errors import OptionError
+
+ENDED = "The episode is over, and nothing was done. Write a short message without any call."
+"""What every tool returns once the episode is over."""
+_DONE = "The answer was given; the episode is over. Write a short message without any call."
+_HINT = "Give your final answer by calling the tool `{answer}`: that ends the episode."
+_TYPES: dict[Any, Any] = {"string": str, "integer": int, "number": float, "boolean": bool, "object": dict}
+_RESERVED = ("reset", "get_reward", "episode")  # TRL calls the first two itself
+
+
+class ToolMethods:
+    """An environment whose tools are methods; `environment` makes subclasses, one for each set of tools.
+
+    Args:
+        env: Name of the environment, as of `make_named`.
+        options: Arguments of the environment.
+        answer: Name of the tool that gives the final answer.
+    """
+
+    _tool_names: tuple[str, ...] = ()  # of the environment's own tools, if it has any that orchestrators call
+
+    def __init__(self, env: str, options: Mapping[str, Any], answer: str) -> None:
+        self._env: Any = make_named(env, **options).unwrapped
+        self._hint = _HINT.format(answer=answer)
+        self._finished = False
+
+    @property
+    def episode(self) -> Episode:
+        """The record of the current or last episode."""
+        episode: Episode = self._env.episode
+        return episode
+
+    def reset(self, **row: Any) -> str:
+        """Begin an episode, and return the request, which TRL appends to the prompt.
+
+        Args:
+            row: A row of the data set. ``seed`` and options of the environment's `reset` (``task_id``, ``split``,
+                ``difficulty``, …) are used, other columns not.
+
+        Raises:
+            OptionError: Neither ``seed`` nor ``task_id`` is given, so that each rollout of a group would have a task of
+                its own.
+        """
+        seed = row.get("seed")
+        chosen = {name: row[name] for name in self._env.reset_options if row.get(name) is not None}
+        if seed is None and "task_id" not in chosen:
+            raise OptionError(
+                "A row of the data set needs a `seed` or a `task_id`, since all rollouts of a group are of one task; "
+                f"found the columns {', '.join(sorted(row)) or 'none'}. `environment(…).rows(count)` makes such rows."
+            )
+        observation, info = self._env.reset(seed=seed, options=chosen)
+        self._finished = False
+        if self._tool_names and self._tool_names != tuple(tool["function"]["name"] for tool in info["tools"]):
+            raise OptionError(
+                f"The task {info['task_id']} has other tools than the first one, and TRL takes one set of tools from "
+                "a factory. Give a dictionary of factories, one for each domain, and name one in the column "
+                "`environment`."
+            )
+        return f"{observation}\n\n{self._hint}"
+
+    def _act(self, action: Any) -> str:
+        """Take an action and return what the orchestrator observes."""
+        play = self._env.play
+        if play.over or self._finished:
+            return ENDED
+        self._env.step(action)
+        shown = "\n".join(str(message["content"]) for message in play.new_messages(ORCHESTRATOR))
+        return shown or _DONE
+
+    def _finish(self, text: str | None) -> None:
+        """Give a last message without calls as the answer, if the rollout ended with one; later calls do nothing."""
+        if text is not None and not self._finished and not self._env.play.over:
+            self._env.step(text)
+        self._finished = True
+
+
+class ToolMethodsFactory:
+    """Makes environments for TRL; can be pickled, called any number of times, and asked for rows of a data set.
+
+    Args:
+        env: Name of the environment.
+        options: Its arguments.
+        answer: Name of the tool that gives the final answer.
+    """
+
+    def __init__(self, env: str, options: Mapping[str, Any], answer: str) -> None:
+        self.env, self.options, self.answer = env, dict(options), answer
+
+    def __call__(self) -> ToolMethods:
+        """Return a new environment; all that one factory makes are of one class."""
+        return self._class(self.env, self.options, self.answer)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_class"}
+
+    def rows(self, count: int, seed: int = 0, **reset_options: Any) -> list[dict[str, Any]]:
+        """Return rows for `datasets.Dataset.from_list`, each with a seed of its own.
+
+        Args:
+            count: Number of rows.
+            seed: Seed of the first one.
+            reset_options: Options of each reset, such as ``split="train"`` or ``difficulty=1``.
+
+        >>> environment("ToolOrchestra-Restaurant-v0").rows(1, seed=7, split="train")
+        [{'prompt': [{'role': 'user', 'content': ''}], 'seed': 7, 'split': 'train'}]
+        """
+        empty = [{"role": "user", "content": ""}]
+        return [{"prompt": empty, "seed": one, **reset_options} for one in range(seed, seed + count)]
+
+    @functools.cached_property
+    def _class(self) -> type[ToolMethods]:
+        env = make_named(self.env, **self.options)
+        try:
+            if not isinstance(env.unwrapped, OrchestrationEnv):
+                raise OptionError(
+                    f"{self.env} is no environment of one agent that calls tools, of which TRL makes methods. Train on "
+                    "it with `toolorchestra train`, or serve it with `toolorchestra serve`."
+                )
+            _, info = env.reset(seed=0)
+        finally:
+            env.close()
+        # where orchestrators do not read schemas they write no calls, but a text that is all there is (a design)
+        schemas = [tool["function"] for tool in info["tools"]] if env.unwrapped.schemas_read else []
+        names = [schema["name"] for schema in schemas]
+        if self.answer in (*names, *_RESERVED) or not self.answer.isidentifier() or self.answer.startswith("_"):
+            raise OptionError(f"The tool for the answer cannot be called {self.answer!r}: give another name, answer=….")
+        if wrong := [name for name in names if name.startswith("_") or not name.isidentifier()]:
+            raise OptionError(f"TRL cannot have a tool called {wrong[0]!r} as a method of an environment: rename it.")
+        methods = {_method_name(schema["name"]): _tool_method(schema) for schema in schemas}
+        methods[self.answer] = _answer_method(self.answer)
+        return type("ToolOrchestraEnvironment", (ToolMethods,), {**methods, "_tool_names": tuple(names)})
+
+
+def environment(env: str, *, answer: str = "answer", **options: Any) -> ToolMethodsFactory:
+    """Return a factory for TRL's `environment_factory`.
+
+    The environment's tools are its methods, with types and descriptions from their schemas. A tool called ``reset``,
+    ``get_reward`` or ``episode`` gets a ``_`` at the end, since these names mean something else; so does a parameter
+    called like a keyword of Python. One more method gives the final answer. Once the episode is over, each of them says
+    so: TRL has no other way to end a rollout.
+
+    Args:
+        env: Id of an environment of one agent, folder of a domain, or JSONL file of tasks.
+        answer: Name of the tool that gives the final answer.
+        options: Arguments of the environment.
+
+    Raises:
+        OptionError: When the first environment is made: a tool cannot be a method, or the environment is no such one.
+
+    >>> restaurant = environment("ToolOrchestra-Restaurant-v0")()
+    >>> request = restaurant.reset(seed=0)
+    >>> print(request.splitlines()[-1])
+    Give your final answer by calling the tool `answer`: that ends the episode.
+    >>> print(restaurant.answer("I cannot help you with that."))
+    The answer was given; the episode is over. Write a short message without any call.
+    """
+    return ToolMethodsFactory(env, options, answer)
+
+
+# ------------------------------------------------------------------------------------------------- reward functions
+
+
+def reward(
+    *, environments: Sequence[ToolMethods], completions: Sequence[Any] = (), **columns: Any
+) -> list[float | None]:
+    """Return the reward of each episode, for `reward_funcs`: the one that `gymnasium.make`'s environment gives.
+
+    A rollout that ends with a message without calls, but gave no answer by the tool, has this message as its answer.
+    One that ended before any answer has 0. One that an infrastructure error ended has None, which TRL leaves out.
+    """
+    _finish(environments, completions)
+    return [_of(one.episode, one.episode.reward) for one in environments]
+
+
+def cost(*, environments: Sequence[ToolMethods], completions: Sequence[Any] = (), **columns: Any) -> list[float | None]:
+    """Return minus the US dollars that each episode cost, for `reward_funcs` with a weight of its own."""
+    _finish(environments, completions)
+    return [_of(one.episode, -one.episode.cost) for one in environments]
+
+
+def latency(
+    *, environments: Sequence[ToolMethods], completions: Sequence[Any] = (), **columns: Any
+) -> list[float | None]:
+    """Return minus the virtual seconds that each episode took, likewise."""
+    _finish(environments, completions)
+    return [_of(one.episode, -one.episode.clock) for one in environments]
+
+
+def _of(episode: Episode, value: float | None) -> float | None:
+    if episode.outcome in ("infra_error", "judge_error"):
+        return None
+    return 0.0 if value is None else value
+
+
+def _finish(environments: Sequence[ToolMethods], completions: Sequence[Any]) -> None:
+    for number, one in enumerate(environments):
+        messages = completions[number] if number < len(completions) else ()
+        one._finish(_final_text(messages))
+
+
+def _final_text(messages: Any) -> str | None:
+    """Return the text of a rollout's last message, if it is the model's and calls nothing."""
+    if not isinstance(messages, Sequence) or isinstance(messages, str) or not messages:
+        return None
+    last = messages[-1]
+    if last.get("role") != "assistant" or last.get("tool_calls") or not last.get("content"):
+        return None
+    return str(last["content"])
+
+
+# -------------------------------------------------------------------------------------------------- tools as methods
+
+
+def _tool_method(schema: Mapping[str, Any]) -> Callable[..., str]:
+    """Return a method that calls a tool, with the signature and the docstring from which TRL makes its schema."""
+    name, parameters = schema["name"], schema["parameters"]
+    required = set(parameters.get("required", ()))
+    signature = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
+    described, own_names = [], {}
+    for own_name, about in parameters["properties"].items():
+        parameter = f"{own_name}_" if keyword.iskeyword(own_name) else own_name
+        own_names[parameter] = own_name
+        kind, default = _hint_of(about), inspect.Parameter.empty
+        if own_name not in required:
+            kind, default = kind | None, about.get("default")
+        signature.append(inspect.Parameter(parameter, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind))
+        described.append(f"    {parameter}: {_line(about.get('description') or parameter)}")
+
+    def call(self: ToolMethods, /, **arguments: Any) -> str:
+        named = {own_names.get(parameter, parameter): value for parameter, value in arguments.items()}
+        return self._act([{"name": name, "arguments": named}])
+
+    parts = [_line(schema["description"]), *(["", "Args:", *described] if described else [])]
+    return _named(call, _method_name(name), "\n".join(parts), signature)
+
+
+def _method_name(name: str) -> str:
+    """Return the name of a tool's method, by which TRL calls it: its own, where that means nothing else."""
+    return f"{name}_" if name in _RESERVED else name
+
+
+def _answer_method(name: str) -> Callable[..., str]:
+    """Return the method that gives the final answer."""
+
+    def give(self: ToolMethods, /, text: str) -> str:
+        return self._act(self._env.final(text) if self._tool_names else text)
+
+    about = "Give the final answer to the request. That ends the episode.\n\nArgs:\n    text: The whole answer."
+    kinds = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return _named(
+        give, name, about, [inspect.Parameter("self", kinds), inspect.Parameter("text", kinds, annotation=str)]
+    )
+
+
+def _named(
+    method: Callable[..., str], name: str, about: str, parameters: Sequence[inspect.Parameter]
+) -> Callable[..., str]:
+    method.__name__, method.__qualname__, method.__doc__ = name, f"ToolOrchestraEnvironment.{name}", about
+    method.__annotations__ = {one.name: one.annotation for one in parameters[1:]} | {"return": str}
+    method.__signature__ = inspect.Signature(parameters, return_annotation=str)  # type: ignore[attr-defined]
+    return method
+
+
+def _hint_of(schema: Mapping[str, Any]) -> Any:
+    """Return the type hint of a parameter."""
+    if schema.get("enum"):
+        return Literal[tuple(schema["enum"])]
+    if schema.get("type") == "array":
+        return list[_TYPES.get(schema.get("items", {}).get("type", "string"), Any)]  # type: ignore[misc]
+    return _TYPES.get(schema.get("type"), Any)  # a server of tools may say more than one type
+
+
+def _line(text: str) -> str:
+    """Return a text in one line: TRL reads docstrings line by line."""
+    return " ".join(text.split())

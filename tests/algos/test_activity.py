@@ -1,0 +1,75 @@
+"""What lasts longer than two seconds is shown, a turn of many tokens too."""
+
+from __future__ import annotations
+
+import io
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from rich.console import Console
+from transformers import Qwen3Config, Qwen3ForCausalLM
+
+from toolorchestra.algos import activity
+from toolorchestra.algos.report import RunLog
+from toolorchestra.algos.rollout.sampling import ModelSampler
+
+
+def shown(folder: Path, *, terminal: bool, act: Any) -> str:
+    """Return what a console shows of something that takes a while."""
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=terminal, width=120)
+    with RunLog(folder, tensorboard=False, console=console) as log, log.watch("Episodes", 4) as count:
+        count(1)
+        act()
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_a_long_turn_shows_its_tokens_while_they_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, terminal: bool
+) -> None:
+    monkeypatch.setattr(activity, "FIRST", 0.01)
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 16, "intermediate_size": 16, "num_attention_heads": 2, "num_key_value_heads": 1}
+    model = Qwen3ForCausalLM(Qwen3Config(vocab_size=20, num_hidden_layers=1, head_dim=8, **sizes))
+    renderer: Any = SimpleNamespace(stop_ids=(99,), pad_id=0)
+    sampler = ModelSampler(model, renderer)
+
+    def write() -> None:
+        sampler([[5, 6, 7]], [150], [0])
+        time.sleep(0.03)
+
+    found = shown(tmp_path, terminal=terminal, act=write)
+    assert "1/4" in found
+    assert " tokens written" in found
+    assert "2 tokens read" in found
+
+
+def test_nothing_is_shown_of_what_is_short(tmp_path: Path) -> None:
+    assert shown(tmp_path, terminal=False, act=lambda: None) == ""
+
+
+def test_the_benchmark_of_the_first_step_times_lines_and_silences(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
+    import first_step
+
+    metrics = tmp_path / "metrics.jsonl"
+    code = (
+        "import sys, time; print('one', flush=True); time.sleep(0.3); print('two', flush=True);"
+        'open(sys.argv[1], \'w\').write(\'{"kind": "train", "step": 1}\\n\'); time.sleep(60)'
+    )
+    benchmark = first_step.Benchmark(minutes=1)
+    found = first_step.watch([sys.executable, "-c", code, str(metrics)], metrics, benchmark)
+    assert found["step"] == {"kind": "train", "step": 1}
+    assert found["last_lines"] == ["one", "two"]
+    assert 0.2 < found["longest_silence_seconds"] < found["first_step_seconds"] < 60
+    code = "print('begin', flush=True); bytearray(5 * 2**30)"
+    with pytest.raises(SystemExit, match="MemoryError"):
+        first_step.watch([sys.executable, "-c", code], tmp_path / "none", benchmark)

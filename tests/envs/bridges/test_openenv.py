@@ -1,0 +1,275 @@
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import pytest
+
+from toolorchestra.envs.bridges.served import Served
+
+pytest.importorskip("openenv", reason="in an environment of its own: pip install 'toolorchestra[openenv,test]'")
+
+from openenv.core import GenericEnvClient
+
+from toolorchestra.envs.bridges import openenv as bridge
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of OpenEnv and what it brings
+ENV = "ToolOrchestra-Restaurant-v0"
+ROOT = Path(__file__).parents[3]
+
+
+def serving(**settings: Any) -> Iterator[str]:
+    """Serve the environment as the command does, and yield its address."""
+    import uvicorn
+
+    idle = settings.get("idle_seconds", bridge.IDLE_SECONDS)
+    app = bridge.make_app(ENV, **settings)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    made: list[uvicorn.Server] = []
+    run = uvicorn.Server.run
+
+    def kept(server: uvicorn.Server, *given: Any, **named: Any) -> None:
+        made.append(server)
+        run(server, *given, **named)
+
+    uvicorn.Server.run = kept  # type: ignore[method-assign]
+    thread = threading.Thread(target=bridge.serve, args=(app, "127.0.0.1", port, idle), daemon=True)
+    thread.start()
+    try:
+        while not made or not made[0].started:
+            time.sleep(0.01)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        uvicorn.Server.run = run  # type: ignore[method-assign]
+        made[0].should_exit = True
+        thread.join(10)
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    yield from serving(sessions=70)
+
+
+@pytest.fixture
+def impatient() -> Iterator[str]:
+    yield from serving(sessions=1, idle_seconds=0.6)
+
+
+def get(url: str, path: str, data: Any = None) -> tuple[int, str]:
+    import httpx
+
+    sent = httpx.get(url + path) if data is None else httpx.post(url + path, json=data)
+    return sent.status_code, sent.text
+
+
+def test_its_own_client_finds_the_rewards_of_gymnasium(url: str, reference: Any) -> None:
+    with GenericEnvClient(base_url=url).sync() as client:
+        for seed in range(6):
+            messages, reward = reference(seed)
+            begun = client.reset(seed=seed)
+            assert begun.observation["tools"]
+            results = [client.step({"message": message}) for message in messages]
+            assert sum(one.reward for one in results) == reward == 1.0
+            assert [one.done for one in results] == [False] * (len(results) - 1) + [True]
+            assert results[-1].metadata["outcome"] == "solved"
+            client.reset(seed=seed)
+            assert client.step({"message": "I cannot help."}).reward == 0.0
+
+
+def test_calls_may_be_structured_and_a_number_is_text(url: str) -> None:
+    with GenericEnvClient(base_url=url).sync() as client:
+        client.reset(seed=0)
+        call = {"id": "a", "type": "function", "function": {"name": "list_menu", "arguments": "{}"}}
+        told = client.step({"message": "", "tool_calls": [call]}).observation
+        assert told["messages"][0]["tool_call_id"] == "a"
+        assert not client.step({"message": '<tool_call>{"name": "x"}</tool_call>'}).done
+        assert client.step({"message": 42}).done  # verifiers sends a reply that is JSON decoded
+
+
+def test_many_sessions_at_once_are_apart(url: str, reference: Any) -> None:
+    known = {seed: reference(seed)[0] for seed in range(8)}
+
+    async def play(number: int) -> float:
+        async with GenericEnvClient(base_url=url) as client:
+            await client.reset(seed=number % 8)
+            total = 0.0
+            for message in known[number % 8] if number % 3 else ["I cannot help."]:
+                total += (await client.step({"message": message})).reward
+                await asyncio.sleep(0)
+            return total
+
+    async def all_of_them() -> list[float]:
+        return await asyncio.gather(*(play(number) for number in range(64)))
+
+    assert asyncio.run(all_of_them()) == [float(bool(number % 3)) for number in range(64)]
+
+
+def test_it_passes_openenvs_own_validation(url: str) -> None:
+    for target in ([str(ROOT / "examples" / "openenv")], ["--url", url, "--timeout", "30"]):
+        command = [sys.executable, "-m", "openenv.cli", "validate", *target]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_server_without_room_refuses_a_client(impatient: str) -> None:
+    with GenericEnvClient(base_url=impatient).sync() as client:
+        client.reset(seed=0)
+        other = GenericEnvClient(base_url=impatient).sync()
+        with pytest.raises(Exception, match=r"[Cc]apacity|CAPACITY"), other:
+            other.reset(seed=0)
+    time.sleep(0.3)
+    with GenericEnvClient(base_url=impatient).sync() as client:
+        assert not client.reset(seed=0).done
+
+
+# ------------------------------------------------------------------------------------------- clients that vanish
+
+
+@pytest.fixture
+def freed(monkeypatch: pytest.MonkeyPatch) -> list[Served]:
+    """Return those whose state was freed."""
+    found: list[Served] = []
+    close = Served.close
+    monkeypatch.setattr(Served, "close", lambda one: (found.append(one), close(one)))
+    return found
+
+
+def silent(url: str) -> socket.socket:
+    """Return a connection that begins an episode, and then neither sends anything nor answers pings."""
+    port = int(url.rpartition(":")[2])
+    key = base64.b64encode(b"0123456789abcdef").decode()
+    raw = socket.create_connection(("127.0.0.1", port))
+    raw.sendall(
+        f"GET /ws HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        f"Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\r\n".encode()
+    )
+    assert b"101" in raw.recv(1024)
+    text = json.dumps({"type": "reset", "data": {"seed": 0}}).encode()
+    raw.sendall(bytes([0x81, 0x80 | len(text), 0, 0, 0, 0]) + text)  # masked with zeros
+    assert raw.recv(1024)
+    return raw
+
+
+def test_a_client_that_vanishes_frees_its_state_within_its_time(impatient: str, freed: list[Served]) -> None:
+    before, raw = time.monotonic(), silent(impatient)
+    while not freed and time.monotonic() < before + 10:
+        time.sleep(0.02)
+    assert time.monotonic() - before < 3.0
+    with GenericEnvClient(base_url=impatient).sync() as client:  # and its place
+        assert not client.reset(seed=0).done
+    raw.close()
+
+
+def test_a_client_whose_connection_breaks_frees_its_state_at_once(url: str, freed: list[Served]) -> None:
+    silent(url).close()
+    deadline = time.monotonic() + 5
+    while not freed and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert len(freed) == 1
+
+
+def test_a_client_that_is_idle_frees_its_state_and_is_told(impatient: str, freed: list[Served]) -> None:
+    with GenericEnvClient(base_url=impatient).sync() as client:
+        client.reset(seed=0)
+        time.sleep(0.4)
+        assert not client.step({"message": '<tool_call>{"name": "list_menu"}</tool_call>'}).done
+        time.sleep(0.4)
+        assert not freed  # it wrote in time
+        time.sleep(0.6)
+        assert len(freed) == 1
+        with pytest.raises(RuntimeError, match="idle for too long"):
+            client.step({"message": "Hello?"})
+
+
+# ------------------------------------------------------------------------------------------------------- attacks
+
+
+def test_a_client_cannot_reach_another_session(url: str) -> None:
+    with GenericEnvClient(base_url=url).sync() as victim, GenericEnvClient(base_url=url).sync() as attacker:
+        victim.reset(seed=3, episode_id="mine")
+        attacker.reset(seed=3, episode_id="mine")
+        assert attacker.step({"message": "No."}).done
+        assert attacker.state() == {"episode_id": "mine", "step_count": 1}
+        assert victim.state() == {"episode_id": "mine", "step_count": 0}
+        assert json.loads(get(url, "/state")[1]) == {"episode_id": None, "step_count": 0}
+        assert get(url, "/step", {"action": {"message": "No."}, "episode_id": "mine"})[0] == 400
+        assert not victim.step({"message": '<tool_call>{"name": "list_menu"}</tool_call>'}).done
+    for name in ("mine", "0", "../mine"):
+        guess = GenericEnvClient(base_url=f"{url}").sync()
+        guess._async._ws_url += f"?session_id={name}"
+        with pytest.raises(Exception, match="Unknown session_id"), guess:
+            guess.reset()
+
+
+def test_nothing_that_a_client_is_sent_tells_the_reference(url: str) -> None:
+    env = gym.make(ENV)
+    shown: list[str] = [get(url, path)[1] for path in ("/metadata", "/schema", "/state", "/openapi.json")]
+    shown.append(get(url, f"/{ENV}/tasks", {"split": "test"})[1])
+    shown.append(get(url, f"/{ENV}/task", {"split": "test", "index": 0})[1])
+    secrets = set()
+    with GenericEnvClient(base_url=url).sync() as client:
+        for seed in range(30):
+            env.reset(seed=seed)
+            task = env.unwrapped.task  # type: ignore[attr-defined]
+            secrets |= {task.answer} | {json.dumps(call.arguments) for call in task.reference_calls if call.arguments}
+            shown += [str(client.reset(seed=seed)), str(client.step({"message": "It is done."})), str(client.state())]
+            env.step("It is done.")
+            secrets.add(env.unwrapped.episode.why)  # type: ignore[attr-defined]  # it says what was expected
+    text = "\n".join(shown)
+    assert len(secrets) > 40
+    assert not [secret for secret in secrets if secret in text]
+
+
+@pytest.mark.parametrize(
+    "chosen", [{"preference": "/etc/passwd"}, {"tasks": "x.jsonl"}, {"catalog": "x.yaml"}, {"seed": []}, {"split": {}}]
+)
+def test_a_client_cannot_choose_what_is_not_its_own(url: str, chosen: dict[str, Any]) -> None:
+    with GenericEnvClient(base_url=url).sync() as client:
+        with pytest.raises(RuntimeError, match="EXECUTION_ERROR"):
+            client.reset(**chosen)
+        assert not client.reset(seed=0).done  # and the session goes on
+
+
+@pytest.mark.parametrize(
+    "action", [{}, {"message": "x", "tool_calls": "no"}, {"message": "x", "extra": 1}, {"tool_calls": [[]]}]
+)
+def test_a_malformed_action_is_refused_and_the_session_goes_on(url: str, action: dict[str, Any]) -> None:
+    with GenericEnvClient(base_url=url).sync() as client:
+        client.reset(seed=0)
+        with pytest.raises(RuntimeError, match="VALIDATION_ERROR"):
+            client.step(action)
+        assert client.step({"message": "Goodbye."}).done
+
+
+def test_a_message_beyond_the_limit_ends_its_own_connection_only(url: str) -> None:
+    with GenericEnvClient(base_url=url).sync() as other:
+        other.reset(seed=0)
+        with GenericEnvClient(base_url=url).sync() as huge:
+            huge.reset(seed=0)
+            with pytest.raises(Exception, match=r"(?i)1009|closed|connect"):
+                huge.step({"message": "x" * (bridge.MAX_FRAME + 1)})
+        assert other.step({"message": "Goodbye."}).done
+
+
+def test_a_failure_of_the_server_is_not_shown(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ValueError("a secret of the server")
+
+    with GenericEnvClient(base_url=url).sync() as client:
+        client.reset(seed=0)
+        monkeypatch.setattr(Served, "step", fail)
+        with pytest.raises(RuntimeError, match="The server failed; its log says why") as caught:
+            client.step({"message": "Hello."})
+    assert "secret" not in str(caught.value)
