@@ -106,7 +106,7 @@ def test_a_budget_is_one_for_all_workers(ray_cluster: Any, fake_server: Any, tmp
 
 
 def test_what_the_cluster_cannot_do_is_refused(ray_cluster: Any) -> None:
-    with pytest.raises(OptionError, match="at least 99 processors, it has 2"):
+    with pytest.raises(OptionError, match=r"at least 99 processors, it has [23]\."):  # a killed node counts for a while
         RayExecutor(99)
     with pytest.raises(OptionError, match=r"Expected toolorchestra 0\.0 on every node"):
         RayWorker("0.0", None).start()
