@@ -1,6 +1,11 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +13,7 @@ import gymnasium as gym
 import pytest
 
 from toolorchestra.agents.policies.reference import OraclePolicy
+from toolorchestra.envs.bridges.served import Served
 
 ENV = "ToolOrchestra-Restaurant-v0"
 
@@ -31,6 +37,60 @@ def reference() -> Any:
         return messages, total
 
     return played
+
+
+@pytest.fixture(scope="package")
+def serving() -> Callable[..., AbstractContextManager[str]]:
+    """Serve an application as the command does, by a bridge's `serve` and what that takes after the port."""
+
+    @contextlib.contextmanager
+    def served(serve: Callable[..., None], app: Any, *more: Any) -> Iterator[str]:
+        import uvicorn
+
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        made: list[uvicorn.Server] = []
+        run = uvicorn.Server.run
+
+        def kept(server: uvicorn.Server, *given: Any, **named: Any) -> None:
+            made.append(server)
+            run(server, *given, **named)
+
+        uvicorn.Server.run = kept  # type: ignore[method-assign]
+        thread = threading.Thread(target=serve, args=(app, "127.0.0.1", port, *more), daemon=True)
+        thread.start()
+        try:
+            while not made or not made[0].started:
+                time.sleep(0.01)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            uvicorn.Server.run = run  # type: ignore[method-assign]
+            made[0].should_exit = True
+            thread.join(10)
+
+    return served
+
+
+@pytest.fixture
+def freed(monkeypatch: pytest.MonkeyPatch) -> list[Served]:
+    """Return those begun in this test whose state was freed; a server may still be freeing those of the test before."""
+    begun: list[Served] = []
+    found: list[Served] = []
+    begin, close = Served.__init__, Served.close
+
+    def kept(one: Served, *given: Any, **named: Any) -> None:
+        begun.append(one)
+        begin(one, *given, **named)
+
+    def closed(one: Served) -> None:
+        if any(one is other for other in begun):
+            found.append(one)
+        close(one)
+
+    monkeypatch.setattr(Served, "__init__", kept)
+    monkeypatch.setattr(Served, "close", closed)
+    return found
 
 
 @pytest.fixture(scope="package")

@@ -3,12 +3,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -30,42 +29,16 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of the 
 ENV = "ToolOrchestra-Restaurant-v0"
 
 
-def serving(**settings: Any) -> Iterator[str]:
-    """Serve the environment as the command does, and yield its address."""
-    import uvicorn
-
-    app = bridge.make_app(ENV, **settings)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    made: list[uvicorn.Server] = []
-    run = uvicorn.Server.run
-
-    def kept(server: uvicorn.Server, *given: Any, **named: Any) -> None:
-        made.append(server)
-        run(server, *given, **named)
-
-    uvicorn.Server.run = kept  # type: ignore[method-assign]
-    thread = threading.Thread(target=bridge.serve, args=(app, "127.0.0.1", port), daemon=True)
-    thread.start()
-    try:
-        while not made or not made[0].started:
-            time.sleep(0.01)
-        yield f"http://127.0.0.1:{port}/mcp"
-    finally:
-        uvicorn.Server.run = run  # type: ignore[method-assign]
-        made[0].should_exit = True
-        thread.join(10)
-
-
 @pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    yield from serving(sessions=40)
+def url(serving: Callable[..., AbstractContextManager[str]]) -> Iterator[str]:
+    with serving(bridge.serve, bridge.make_app(ENV, sessions=40)) as address:
+        yield f"{address}/mcp"
 
 
 @pytest.fixture
-def impatient() -> Iterator[str]:
-    yield from serving(sessions=1, idle_seconds=1.5)
+def impatient(serving: Callable[..., AbstractContextManager[str]]) -> Iterator[str]:
+    with serving(bridge.serve, bridge.make_app(ENV, sessions=1, idle_seconds=1.5)) as address:
+        yield f"{address}/mcp"
 
 
 def stdio() -> StdioServerParameters:
@@ -235,15 +208,6 @@ def test_many_sessions_at_once_are_apart(url: str, reference: Any) -> None:
         return await asyncio.gather(*(one(number) for number in range(24)))
 
     assert asyncio.run(all_of_them()) == [float(bool(number % 3)) for number in range(24)]
-
-
-@pytest.fixture
-def freed(monkeypatch: pytest.MonkeyPatch) -> list[Served]:
-    """Return those whose state was freed."""
-    found: list[Served] = []
-    close = Served.close
-    monkeypatch.setattr(Served, "close", lambda one: (found.append(one), close(one)))
-    return found
 
 
 def wait_for(freed: list[Served], seconds: float) -> None:

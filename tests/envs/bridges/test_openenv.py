@@ -6,9 +6,9 @@ import json
 import socket
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -28,43 +28,16 @@ ENV = "ToolOrchestra-Restaurant-v0"
 ROOT = Path(__file__).parents[3]
 
 
-def serving(**settings: Any) -> Iterator[str]:
-    """Serve the environment as the command does, and yield its address."""
-    import uvicorn
-
-    idle = settings.get("idle_seconds", bridge.IDLE_SECONDS)
-    app = bridge.make_app(ENV, **settings)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    made: list[uvicorn.Server] = []
-    run = uvicorn.Server.run
-
-    def kept(server: uvicorn.Server, *given: Any, **named: Any) -> None:
-        made.append(server)
-        run(server, *given, **named)
-
-    uvicorn.Server.run = kept  # type: ignore[method-assign]
-    thread = threading.Thread(target=bridge.serve, args=(app, "127.0.0.1", port, idle), daemon=True)
-    thread.start()
-    try:
-        while not made or not made[0].started:
-            time.sleep(0.01)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        uvicorn.Server.run = run  # type: ignore[method-assign]
-        made[0].should_exit = True
-        thread.join(10)
-
-
 @pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    yield from serving(sessions=70)
+def url(serving: Callable[..., AbstractContextManager[str]]) -> Iterator[str]:
+    with serving(bridge.serve, bridge.make_app(ENV, sessions=70), bridge.IDLE_SECONDS) as address:
+        yield address
 
 
 @pytest.fixture
-def impatient() -> Iterator[str]:
-    yield from serving(sessions=1, idle_seconds=0.6)
+def impatient(serving: Callable[..., AbstractContextManager[str]]) -> Iterator[str]:
+    with serving(bridge.serve, bridge.make_app(ENV, sessions=1, idle_seconds=0.6), 0.6) as address:
+        yield address
 
 
 def get(url: str, path: str, data: Any = None) -> tuple[int, str]:
@@ -135,15 +108,6 @@ def test_a_server_without_room_refuses_a_client(impatient: str) -> None:
 
 
 # ------------------------------------------------------------------------------------------- clients that vanish
-
-
-@pytest.fixture
-def freed(monkeypatch: pytest.MonkeyPatch) -> list[Served]:
-    """Return those whose state was freed."""
-    found: list[Served] = []
-    close = Served.close
-    monkeypatch.setattr(Served, "close", lambda one: (found.append(one), close(one)))
-    return found
 
 
 def silent(url: str) -> socket.socket:
