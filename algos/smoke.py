@@ -36,6 +36,8 @@ MAXIMA = {
     "replays": 1,
     "max_turns": 2,
     "max_turn_ids": 16,
+    "max_calls": 2,
+    "general_limit": 20,
     "in_flight": 4,
     "eval_samples": 1,
     "eval_tasks": 1,
@@ -45,6 +47,19 @@ MAXIMA = {
 """The most that these options may be."""
 PASSED_BY_NOTHING: dict[str, Any] = {"filters": (), "resample": 0, "threshold": 0.0, "min_pairs": 1}
 """Options that decide what is worth learning from: to a random model's rollouts they would leave nothing."""
+UNBOUNDED = {
+    "seed": "no size",
+    "micro_batch": "rows of one pass, of a batch that is bounded",
+    "keep_checkpoints": "how many of the checkpoints stay",
+    "keep_rollouts": "how often rollouts are written",
+    "lora_rank": "of an adapter over a tiny model",
+    "warmup": "steps of those that there are",
+    "max_ids": "turns and their tokens are bounded, and what came before decides how long a prompt is",
+    "eval_every": "the more, the fewer evaluations; of two batches",
+    "max_staleness": "what is generated at a time is bounded",
+    "noise": "lines of a printed text",
+}
+"""The whole numbers among the options that a run keeps, and why it is short all the same."""
 _FILES = ("preference", "tasks", "catalog")  # options of environments that may name a file
 
 Options = TypeVar("Options", bound="LearnerOptions")

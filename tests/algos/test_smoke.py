@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import typing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 pytest.importorskip("torch", reason="needs the extra `train`", exc_type=ImportError)
 
 from toolorchestra.agents.builtin.model import TokenPolicy
-from toolorchestra.algos.config_files import RECORD, ConfigFile, options_of, parse_options
+from toolorchestra.algos.config_files import LEARNERS, RECORD, ConfigFile, options_of, parse_options
 from toolorchestra.algos.options_one_agent import TrainGRPO
 from toolorchestra.algos.options_several_agents import TrainMSARL
 from toolorchestra.algos.recipes.shipped import recipe_names
-from toolorchestra.algos.smoke import MAXIMA, make_tiny_model, toy
+from toolorchestra.algos.smoke import MAXIMA, PASSED_BY_NOTHING, UNBOUNDED, make_tiny_model, toy
 from toolorchestra.cli.main import main
+from toolorchestra.cli.train import TrainCommand
 
 KEPT = {
     "learning_rate", "beta", "epsilon", "epsilon_high", "ratio", "aggregation", "temperature", "scale", "max_ids",
@@ -46,6 +50,58 @@ def test_a_recipe_trains_at_toy_size_with_its_own_settings(
     for option in KEPT & set(vars(whole)):
         assert getattr(made, option) == getattr(whole, option), option
     assert made.env.split("-")[0] == whole.env.split("-")[0]
+
+
+def test_the_command_line_trains_every_learner() -> None:
+    """Tests that go over `LEARNERS` leave out none of `toolorchestra train`."""
+    assert set(typing.get_args(typing.get_type_hints(TrainCommand)["algorithm"])) == set(LEARNERS)
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_every_whole_number_among_the_options_is_bounded_or_adds_no_work(learner: str, tmp_path: Path) -> None:
+    kind = options_of(learner)
+    types = typing.get_type_hints(kind)
+    whole = {field.name for field in dataclasses.fields(kind) if types[field.name] in (int, int | None)}
+    assert whole <= {*MAXIMA, *PASSED_BY_NOTHING, *UNBOUNDED}, "bound it in MAXIMA, or say why not in UNBOUNDED"
+
+    bounded = {field.name for field in dataclasses.fields(kind)} & set(MAXIMA)
+    config = example(learner, tmp_path)
+    for name in bounded:
+        setattr(config, name, 10**6)
+    small = toy(config)
+    assert {name: getattr(small, name) for name in bounded} == {name: MAXIMA[name] for name in bounded}
+    for name in bounded:
+        if types[name] == int | None:
+            setattr(config, name, None)  # a default that a large model would decide
+    small = toy(config)
+    assert {name: getattr(small, name) for name in bounded} == {name: MAXIMA[name] for name in bounded}
+
+
+def test_no_option_is_named_that_no_learner_has() -> None:
+    fields = {field.name for learner in LEARNERS for field in dataclasses.fields(options_of(learner))}
+    assert {*MAXIMA, *PASSED_BY_NOTHING, *UNBOUNDED} <= fields
+    assert not set(MAXIMA) & set(UNBOUNDED)
+
+
+def example(learner: str, folder: Path) -> Any:
+    """Return a learner's options as the command line makes them without any."""
+    return parse_options(options_of(learner), ["--output", str(folder / "run")])
+
+
+@pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_every_learner_runs_from_its_start_to_its_end_at_toy_size(
+    learner: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["train", learner, "--smoke", "--output", "run"]) == 0
+    records = list(map(json.loads, Path("run-smoke", "metrics.jsonl").read_text(encoding="utf-8").splitlines()))
+    stages = len(getattr(example(learner, tmp_path), "schedule", (1,) * MAXIMA["steps"]))
+    last = {record["phase"]: record["step"] for record in records if record["kind"] == "train"}
+    assert last.pop("sft", 0) <= MAXIMA["sft_steps"]
+    assert all(step <= stages for step in last.values())
+    assert list(Path("run-smoke", "final").rglob("model.safetensors"))
 
 
 def test_the_tiny_model_is_the_same_for_the_same_seed_and_reads_what_it_writes(tmp_path: Path) -> None:
