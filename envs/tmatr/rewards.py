@@ -1,8 +1,10 @@
 """TMATR's reward as a pure function of the record of an episode (§3.2).
 
 ``R = (1 − ε) R_corr + ε R̃_aux``, where ``R_aux = α (2 R_tool − 1) − β R_rep + γ R_len`` is scaled to [0, 1] by the
-smallest and the largest value that it can take, and ``ε = ε_max (1 − R_corr) + ε_min R_corr``. The paper names what the
-parts measure and leaves their formulas open; the docstrings of the functions give the formulas used here.
+smallest and the largest value that it can take (Eq. 18, 19). The paper gives α, β and γ (App. D), names what R_tool,
+R_rep and R_len measure, and says that ε "increases when correctness is low". All else is this library's choice: the
+formulas of the parts, which the functions' docstrings give, the scale, and ``ε = ε_max (1 − R_corr) + ε_min R_corr``
+with ε_min and ε_max.
 """
 
 from __future__ import annotations
@@ -24,14 +26,14 @@ _WORD = re.compile(r"\w+|[^\w\s]")
 
 @dataclass(frozen=True)
 class RewardRule:
-    """The weights and limits of the reward (App. D).
+    """The weights and limits of the reward: `alpha`, `beta` and `gamma` are the paper's (App. D), the others are not.
 
     Attributes:
         alpha: Weight of R_tool.
         beta: Weight of R_rep.
         gamma: Weight of R_len.
-        epsilon_min: Share of the auxiliary part in the reward of a right answer.
-        epsilon_max: Share of it in the reward of a wrong answer.
+        epsilon_min: Share of the auxiliary part in the reward of a right answer (ε of the paper, which gives no value).
+        epsilon_max: Share of it in the reward of a wrong answer (likewise).
         calls_needed: Calls that an episode may need; R_tool falls with those beyond.
         length_cap: Tokens, of all agents together, at which R_len has fallen to 0.
         ngram: Words and marks of which a repetition consists.
