@@ -203,19 +203,28 @@ def comparison_text(found: Mapping[str, Any], first: Path, second: Path, *, show
     return Group(*parts)
 
 
-def print_report(console: Console, report: CheckReport) -> None:
-    """Print what the checks of an environment found: a table, then the details."""
+def print_report(console: Console, report: CheckReport, *, verbose: bool = False) -> None:
+    """Print what the checks of an environment found: a table, then the details of failures and notes.
+
+    Those of checks that passed are only counted, in one line, unless `verbose`.
+    """
     table = plain_table("", Column("check", no_wrap=True), Column("finding", ratio=1), *numbers("seconds"))
     table.title, table.title_style, table.title_justify = report.env_id, "bold cyan", "left"
     for result in report.results:
         table.add_row(Text(*_MARKS[result.verdict]), result.name, Text(result.finding), f"{result.seconds:.1f}")
     console.print(table)
     for result in report.results:
-        if result.details:
+        if result.details and (verbose or result.verdict != "pass"):
             mark, style = _MARKS[result.verdict]
             console.print(Text(f"\n{mark} {result.name}", style=style))
             for detail in result.details:
                 console.print(Text(visible(textwrap.shorten(detail, 300, placeholder=" …"))), style="dim")
+    passed = [result for result in report.results if result.details and result.verdict == "pass"]
+    if passed and not verbose:
+        names = ", ".join(result.name for result in passed)
+        lines = sum(len(result.details) for result in passed)
+        hint = f"\n{lines} lines on what passed ({names}) are left out; --verbose prints them."
+        console.print(Text(hint, style="dim"))
     total = sum(result.seconds for result in report.results)
     failed = ", ".join(result.name for result in report.results if result.verdict == "fail")
     verdict = f"[bold red]{failed} failed[/]" if failed else "[bold green]all checks passed[/]"

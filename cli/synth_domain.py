@@ -66,6 +66,8 @@ class SynthDomainCommand(ModelOptions):
     """Episodes of the random policy when the domain is validated."""
     hostile: int = 300
     """Hostile actions sent when it is validated."""
+    verbose: Annotated[bool, arg(aliases=["-v"])] = False
+    """List what checks that passed tried and found; failures and notes are always listed."""
 
     def __post_init__(self) -> None:
         if self.llm is not None and self.from_sqlite is not None:
@@ -214,7 +216,7 @@ class SynthDomainCommand(ModelOptions):
             domain=str(self.folder),
         )
         console.print()
-        print_report(console, report)
+        print_report(console, report, verbose=self.verbose)
         if report.passed:
             folder = shlex.quote(str(self.folder))
             console.print(

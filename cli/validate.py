@@ -1,6 +1,9 @@
 """The command `toolorchestra validate`."""
 
 from dataclasses import dataclass, field
+from typing import Annotated
+
+from tyro.conf import arg
 
 from toolorchestra.cli.files import print_json
 from toolorchestra.cli.options import Env, NamedValues, SourceOptions, WorkerOptions, option_values
@@ -22,6 +25,8 @@ class ValidateCommand(SourceOptions, WorkerOptions):
     """Seed of all random choices in the checks."""
     env_options: NamedValues = field(default_factory=dict)
     """Arguments of the environment, e.g. `tools full`."""
+    verbose: Annotated[bool, arg(aliases=["-v"])] = False
+    """List what checks that passed tried and found; failures and notes are always listed."""
     json: bool = False
     """Print the report as JSON."""
 
@@ -55,5 +60,5 @@ class ValidateCommand(SourceOptions, WorkerOptions):
         if self.json:
             print_json({"env_id": report.env_id, "passed": report.passed, "results": report.results})
         else:
-            print_report(stdout_console(), report)
+            print_report(stdout_console(), report, verbose=self.verbose)
         return 0 if report.passed else 1

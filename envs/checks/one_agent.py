@@ -403,16 +403,27 @@ def _attacks_found(subject: Subject, parts: list[AttackReport]) -> Finding:
         f"{_share(accepted, rephrased):.2%} of {rephrased:,} rephrasings accepted"
         + (f" (one of {step} tasks of each domain was tried)" if step > 1 else "")
     )
-    details = [f"attack: {kind}: {report.paid[kind]:,} of {n:,} paid" for kind, n in sorted(report.tried.items())]
-    details += [
-        f"rephrasing: {kind}: {report.accepted[kind]:,} of {n:,} accepted"
-        for kind, n in sorted(report.rephrased.items())
-    ]
-    details += [
+    wrong, right = _attack_lines(report)
+    examples = [
         f"{kind}: {task}: {text!r}: {why}" for kind, found in report.examples.items() for task, text, why in found
     ]
+    details = [*wrong, *examples, *right]  # long lists are cut at their end
     counts = {"tasks": total, "attacks": tried, "paid": paid, "rephrasings": rephrased, "accepted": accepted}
     return Finding("pass" if report.passed else "fail", line, counts, details)
+
+
+def _attack_lines(report: AttackReport) -> tuple[list[str], list[str]]:
+    """Return a line for each kind that was judged wrongly at least once, and for each of the others."""
+    attacks = [
+        (report.paid[kind] > 0, f"attack: {kind}: {report.paid[kind]:,} of {n:,} paid")
+        for kind, n in sorted(report.tried.items())
+    ]
+    rephrasings = [
+        (report.accepted[kind] < n, f"rephrasing: {kind}: {report.accepted[kind]:,} of {n:,} accepted")
+        for kind, n in sorted(report.rephrased.items())
+    ]
+    lines = [*attacks, *rephrasings]
+    return [line for wrong, line in lines if wrong], [line for wrong, line in lines if not wrong]
 
 
 def _share(part: int, whole: int) -> float:

@@ -15,8 +15,8 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "docs" / f"{name}.md" for name in ("cli", "recipes")]
 """Pages whose commands take seconds; they follow one another, and later ones read what earlier ones wrote."""
 SHORTER = {"validate": ["--only", "gymnasium", "oracle", "null", "random", "coverage"]}
-"""Commands that are run in part: a line of the rest is one of another check."""
-OTHER_CHECKS = re.compile(r". +(determinism|snapshot|hostile|verifier|attacks|wording)\b|attack: |TIMEOUT\)")
+"""Commands that are run in part, but for a test marked `long`: a line of the rest is one of another check."""
+OTHER_CHECKS = re.compile(r". +(determinism|snapshot|hostile|verifier|attacks|wording)\b|TIMEOUT\)|\d+ lines on ")
 
 
 def shown(page: Path) -> list[tuple[list[str], list[str]]]:
@@ -44,9 +44,13 @@ def printed(line: str, lines: list[str]) -> bool:
     return plain(line) in map(plain, lines) or ("…" in line and any(map(pattern.match, map(plain, lines))))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    ("page", "shorter"),
+    [*((page, SHORTER) for page in PAGES), pytest.param(PAGES[0], {}, marks=pytest.mark.long)],
+    ids=lambda value: value.stem if isinstance(value, Path) else "in-part" if value else "whole",
+)
 def test_every_line_that_is_shown_is_printed(
-    page: Path, run: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: Path, shorter: dict[str, list[str]], run: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "120")
@@ -54,9 +58,9 @@ def test_every_line_that_is_shown_is_printed(
     found = shown(page)
     assert found
     for (_, *words), lines in found:
-        output = run(*words, *SHORTER.get(words[0], []))
+        output = run(*words, *shorter.get(words[0], []))
         expected = [line for line in lines if line.strip() not in ("", "…")]
-        if words[0] in SHORTER:
+        if words[0] in shorter:
             expected = [line for line in expected if not OTHER_CHECKS.match(line.strip())]
         missing = [line for line in expected if not printed(line, output.out.splitlines())]
         assert not missing, f"{shlex.join(words)} does not print {missing[0]!r}; it prints\n{output.out}"

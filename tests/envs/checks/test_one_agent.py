@@ -13,7 +13,7 @@ import pytest
 import toolorchestra
 from toolorchestra.envs.checks import report as report_module
 from toolorchestra.envs.checks.environment import check_environment
-from toolorchestra.envs.checks.one_agent import CHECKS
+from toolorchestra.envs.checks.one_agent import CHECKS, _attack_lines
 from toolorchestra.envs.checks.report import CheckReport, CheckResult
 from toolorchestra.envs.checks.wording import wording_finding
 from toolorchestra.envs.play import Play, PlaySnapshot
@@ -23,6 +23,7 @@ from toolorchestra.toolscale.domain import SPLITS, Domain
 from toolorchestra.toolscale.domain_folder import load_domain
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.judging.form import AnswerForm
+from toolorchestra.toolscale.judging.trial import AttackReport
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.task import Call, Task, write_tasks
 from toolorchestra.toolscale.tool import Status
@@ -413,6 +414,17 @@ def test_a_report_reads_as_text_and_as_a_condition():
     report = CheckReport("X-v0", (passed, failed))
     assert not report
     assert str(report) == "X-v0\npass  a                0.0 s  fine\nfail  b                0.0 s  not fine"
+
+
+def test_kinds_that_were_judged_wrongly_stand_before_the_others() -> None:
+    report = AttackReport()
+    report.tried.update({"a": 9, "b": 9, "c": 9})
+    report.paid.update({"b": 1})
+    report.rephrased.update({"d": 5, "e": 5})
+    report.accepted.update({"d": 5, "e": 4})
+    wrong, right = _attack_lines(report)
+    assert wrong == ["attack: b: 1 of 9 paid", "rephrasing: e: 4 of 5 accepted"]
+    assert [line.split(":")[1] for line in right] == [" a", " c", " d"]
 
 
 def test_attacks_are_tried_on_a_sample_of_many_tasks(quick: Domain, monkeypatch: pytest.MonkeyPatch):
