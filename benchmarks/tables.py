@@ -181,7 +181,7 @@ def written(page: Path) -> str:
         record, path, form, *factor = match["words"].split()
         found = read(record)
         for key in path.split("."):
-            found = found[key]
+            found = found[int(key) if isinstance(found, list) else key]
         return match[1] + format(found * float(*factor or [1]), form)
 
     return NUMBER.sub(number, MARKED.sub(table, page.read_text(encoding="utf-8")))

@@ -109,6 +109,17 @@ def test_the_readme_counts_the_domains_as_the_command_line_does() -> None:
     assert "more than 14,000 verified tasks" in text
 
 
+def test_totals_of_tasks_in_prose_are_those_of_the_data() -> None:
+    """A total of tasks of four digits or more is that of an environment, or stands in what is written from a record."""
+    sizes = yaml.safe_load((ROOT / "cli" / "environment_sizes.yaml").read_text(encoding="utf-8"))
+    totals = {f"{size['tasks']:,}" for size in sizes["sources"].values()}
+    for page in (*DOCUMENTS, *BRIDGES):
+        text = re.sub(r"<!-- (table|number): .*?<!-- /\1 -->", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+        for found in re.finditer(r"\b\d{1,3},\d{3}\b(?=(?: (?:verified|held-out))? tasks\b)", text):
+            rounded = text[: found.start()].endswith("more than ")
+            assert rounded or found[0] in totals, f"{page}: {found[0]} tasks are of no environment"
+
+
 BESIDE = re.compile(r"<!-- beside the paper -->\n(.*?)<!-- /beside the paper -->", re.DOTALL)
 COMPARED = [page for page in PAGES if BESIDE.search(page.read_text(encoding="utf-8"))]
 
