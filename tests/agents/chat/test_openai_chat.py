@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 import os
@@ -16,7 +17,7 @@ import msgspec
 import pytest
 from waiting import until
 
-from toolorchestra.agents.chat import openai_chat
+from toolorchestra.agents.chat import bounded_requests, openai_chat
 from toolorchestra.agents.chat.base import BatchError, ChatRequest, Completion, Price, Usage
 from toolorchestra.agents.chat.openai_chat import OpenAIChat
 from toolorchestra.toolscale.errors import ExpertError, OptionError
@@ -317,25 +318,30 @@ def test_what_a_working_server_refuses_is_the_requests_fault(server: Server, con
     assert outage("long")
 
 
-def test_no_more_requests_than_allowed_are_under_way(server: Server, connect: Connect) -> None:
-    under_way, most, lock = 0, 0, threading.Lock()
-    three = threading.Barrier(3, timeout=60)  # nobody is answered before three are under way
+def test_no_more_requests_than_allowed_are_under_way(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch, put_forward: Callable[[float], None]
+) -> None:
+    under_way, most, all_wait = 0, 0, threading.Event()
+    post = bounded_requests.BoundedClient.post
 
-    def respond(body: dict[str, Any]) -> tuple[int, Any]:
+    async def counted(client: bounded_requests.BoundedClient, body: bytes) -> bounded_requests.Response:
         nonlocal under_way, most
-        with lock:
-            under_way += 1
-            most = max(most, under_way)
-        three.wait()
-        with lock:
-            under_way -= 1
-        return 200, reply()
+        under_way += 1
+        most = max(most, under_way)
+        assert await asyncio.to_thread(all_wait.wait, 60)
+        found = await post(client, body)
+        under_way -= 1
+        return found
 
-    server.respond = respond
+    monkeypatch.setattr(bounded_requests.BoundedClient, "post", counted)
     chat = connect(max_concurrency=3)
     callers = [threading.Thread(target=chat.complete, args=([ask("Hi")] * 6,)) for _ in range(2)]
     for caller in callers:
         caller.start()
+    until(lambda: len(chat._under_way) == 12, "all requests to be asked for")
+    put_forward(0)  # the event loop has begun all that may begin
+    assert under_way == 3
+    all_wait.set()
     for caller in callers:
         caller.join()
     assert most == 3
