@@ -251,8 +251,8 @@ def test_no_server_at_all_says_where_one_was_expected(connect: Connect) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
-    with pytest.raises(ExpertError, match=rf"expected a server at {url}.*Start it or correct base_url="):
-        connect(url=url, max_retries=0).complete([ask("Hi")])
+        with pytest.raises(ExpertError, match=rf"expected a server at {url}.*Start it or correct base_url="):
+            connect(url=url, max_retries=0).complete([ask("Hi")])
 
 
 @pytest.mark.parametrize(
