@@ -83,6 +83,7 @@ PIECES = (
     'pay_bill(order="O1", ', "print(", "x = 1\n", "key: ", "- a\n", "? : ", "&a ", "*a ", "!!", "%",
     "the number of x that ", "Note: verify ", "[answer1]", "${A}", "'s ", "’s ", "ignore ", "notes ", "cheap ",
     "as cheap as ", "at most ", "I booked not. ", "I have sold nothing, ", "I will pay. ", "it cannot be done. ",
+    "<GOAL>", "<GOAL></GOAL>", "['", "<edge><from>A",
 )  # fmt: skip
 PAIRS = (
     ("<tool_call>", "{"), ("<think>", "</think>"), ("<answer>", "</answer>"), (r"\boxed{", "}"), ("```python\n", "x\n"),
@@ -130,12 +131,16 @@ def parsers() -> dict[str, Parser]:
         "design: paper, roles": lambda text: parse_paper_design(
             f"<agent><agent_id>A</agent_id><agent_name>DebateAgent</agent_name><debate_roles>{text}"
         ),
+        "design: paper, agents": lambda text: parse_paper_design(agents(len(text))),
         "design: in thinking": lambda text: parse_design(f"<thinking>{text}</thinking><answer>{text}</answer>", "low"),
         "design: questions": questions_in,
         "design: questions listed": lambda text: questions_in(f"Identify and return {text}"),
         "design: renderer": lambda text: renderer.encode_action({"role": "assistant", "content": text}),
         "blocks: read": lambda text: (read_block(text, {"python": None}), is_well_formed(text)),  # type: ignore[dict-item]
         "actions: read": lambda text: [read_action(action, text, {"python": None}) for action in AGENT_ACTIONS],
+        "actions: in the last": lambda text: read_action(
+            AGENT_ACTIONS[-1], f"<THINK>{text}</THINK><ANSWER>{text}</ANSWER>", {}
+        ),
         "actions: in a section": lambda text: read_action(AGENT_ACTIONS[0], f"<ACTION>{text}</ACTION>", {}),
         "final answer: ParaManager": concluding_answer,
         "final answer: MASBench": lambda text: read_answers(text, 3),
@@ -145,7 +150,7 @@ def parsers() -> dict[str, Parser]:
         "dialogue: facts": lambda text: user_reading.requested_facts(f"{text}?", facts),
         "question: words": lambda text: (wording.content(text), tool_words.words_of_text(text)),
         "question: next": lambda text: (wording.asks_next(text), wording.asks_to_conclude(text)),
-        "question: sum": wording.asked_sum,
+        "question: sum": lambda text: (wording.asked_sum(text), wording.asks_for_sum(text)),
         "question: all": lambda text: wording.asks_for_all(text, "How many rivers cross Brenholm?", frozenset()),
         "question: parts": parts.words_of,
         "question: answers": lambda text: design_problems.split_answer(text, ("1", "2")),
@@ -164,6 +169,12 @@ def parsers() -> dict[str, Parser]:
         found[f"judge: {task.intent}, unsettled"] = functools.partial(unsettled.unsettled_facts, expected=expected)
         found[f"judge: {task.intent}, form"] = functools.partial(judge_form, form=table.of(task))
     return found
+
+
+def agents(size: int) -> str:
+    """Return a text of at most so many characters that names agents, each by an id of its own."""
+    agent = "<agent><agent_id>{}</agent_id><agent_name>CoTAgent</agent_name>"
+    return "".join(agent.format(number) for number in range(100_000, 100_000 + size // (len(agent) + 4)))
 
 
 def is_right(text: str, right: str) -> bool:

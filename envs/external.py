@@ -2,7 +2,8 @@
 
 Requirements of an external environment: `observe` returns text, action spaces are `gymnasium.spaces.Text` (or
 `UnicodeText`), `copy.deepcopy` copies its state, and an episode depends only on the seed of `reset` and the actions.
-Its tasks are seeds, different ones for each split.
+Its tasks are seeds, different ones for each split. Rollouts take its steps in threads, unless its attribute
+``may_block`` is False (`toolorchestra.envs.step_threads`).
 """
 
 from __future__ import annotations
@@ -98,13 +99,17 @@ def _task(name: str, split: str, seed: int) -> Task:
 class ExternalPlay(Play):
     """An episode of `external`, after its reset; the world and its session are not used."""
 
-    may_block = None  # it is not ours
-
     def __init__(self, start: PlayStart, *, external: Any) -> None:
         super().__init__(start)
         self.external = external
         self.current_agent = external.agent_selection
         self._totals = dict.fromkeys(start.episode.agents, 0.0)
+
+    @property
+    def may_block(self) -> bool | None:
+        """What the environment says by its own attribute of this name; None, not known, where it has none."""
+        said: bool | None = getattr(self.external.unwrapped, "may_block", None)
+        return said
 
     def _take(self, agent: str, message: Message) -> None:
         external = self.external

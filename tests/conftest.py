@@ -11,7 +11,6 @@ import signal
 import socket
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -21,6 +20,7 @@ import gymnasium as gym
 import pytest
 import yaml
 from hypothesis import settings
+from waiting import until
 
 import toolorchestra  # noqa: F401 - registers the environments
 from toolorchestra.toolscale.domain import Domain
@@ -309,32 +309,44 @@ class Started:
         self._process.wait()
 
 
+@contextlib.contextmanager
+def reserved_port() -> Iterator[int]:
+    """Yield a port that the system gives to nobody else meanwhile, for a server that shares addresses, as all do here.
+
+    A socket is bound to it that does not listen, and that lets another be bound by SO_REUSEADDR.
+    """
+    with socket.socket() as bound:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(("127.0.0.1", 0))
+        yield bound.getsockname()[1]
+
+
 @pytest.fixture(scope="session")
 def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Started]]:
     """Start a server, offline, and wait until it listens: ``start(["python", …, "{port}"], VARIABLE="value")``."""
     started: list[Started] = []
+    kept = contextlib.ExitStack()
 
-    def run(command: list[str], *, timeout: float = 60, **variables: str) -> Started:
+    def run(command: list[str], *, timeout: float = 120, **variables: str) -> Started:
         home = tmp_path_factory.mktemp("hub")
         (home / "hub").mkdir()
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        port = kept.enter_context(reserved_port())
         env = os.environ | {"HF_HOME": str(home), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"} | variables
         log = home / "server.log"
         with log.open("wb") as output:
             filled = [part.format(port=port) for part in command]
             process = subprocess.Popen(filled, env=env, stdout=output, stderr=output, start_new_session=True)
         started.append(Started(f"http://127.0.0.1:{port}/v1", log, process))
-        for _ in range(int(timeout * 10)):
-            if process.poll() is not None:
-                break
+
+        def listens() -> bool:
+            assert process.poll() is None, f"the server ended: {log.read_text()[-2000:]}"
             with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    return started[-1]
-            time.sleep(0.1)
-        pytest.fail(f"the server ended, or did not listen after {timeout:g} s: {log.read_text()[-2000:]}")
+                return probe.connect_ex(("127.0.0.1", port)) == 0
+
+        until(listens, f"the server to listen; it has written {log}", seconds=timeout)
+        return started[-1]
 
     yield run
     for server in started:
         server.kill()
+    kept.close()

@@ -21,6 +21,12 @@ LAYERS = ("toolscale", "agents", "envs", "algos", "cli")
 PROTOCOLS = ("toolorchestra", "paramanager", "masorchestra", "msarl", "tmatr", "dialogue")
 BRIDGES = ("trl",)  # modules that stand for the library of their name
 MAX_LINES, MAX_MEDIAN = 500, 180
+CLOCKS = {"perf_counter", "process_time", "thread_time", "monotonic"}
+ON_THE_CLOCK = {
+    "cli/test_options.py::test_a_value_below_its_bound_is_refused_by_the_name_of_its_option": "nobody waits: a number",
+    "waiting.py::until": "polls, and gives up on what never comes; all tests that have to poll do it by this function",
+}
+"""Places in the tests that look at a clock, sleep, or give something less than a second, each with its reason."""
 
 
 def modules() -> dict[str, Path]:
@@ -134,3 +140,81 @@ def test_every_package_is_installed() -> None:
     listed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["packages"]
     faces = [ROOT / "__init__.py", *(file for layer in LAYERS for file in (ROOT / layer).rglob("__init__.py"))]
     assert set(listed) == {".".join(("toolorchestra", *file.relative_to(ROOT).parent.parts)) for file in faces}
+
+
+def clocks(file: Path) -> Iterator[str]:
+    """Yield where a file of tests looks at a clock, sleeps, or gives something less than a second."""
+
+    def found(node: ast.AST, place: str) -> Iterator[str]:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            place = f"{place}.{node.name}".removeprefix(".")
+        if is_clock(node) or (isinstance(node, ast.Call) and (is_sleep(node) or any(map(is_short, timeouts(node))))):
+            yield place
+        for child in ast.iter_child_nodes(node):
+            yield from found(child, place)
+
+    return found(ast.parse(file.read_text(encoding="utf-8")), "")
+
+
+def is_clock(node: ast.AST) -> bool:
+    """Return whether a name is that of a clock, or an import brings one in under a bare name."""
+    if isinstance(node, ast.ImportFrom):
+        names = {alias.name.removesuffix("_ns") for alias in node.names}
+        return (node.module == "time" and bool(names & {"time", "sleep", *CLOCKS})) or (
+            node.module == "asyncio" and "sleep" in names
+        )
+    if isinstance(node, ast.Attribute) and ast.unparse(node).removesuffix("_ns") == "time.time":
+        return True
+    name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    return name.removesuffix("_ns") in CLOCKS
+
+
+def is_sleep(call: ast.Call) -> bool:
+    """Return whether a call sleeps; one that only lets others on an event loop go on does not."""
+    return ast.unparse(call.func) in {"time.sleep", "asyncio.sleep"} and ast.unparse(call.args[0]) != "0"
+
+
+def timeouts(call: ast.Call) -> Iterator[ast.expr]:
+    """Yield the timeouts that a call is given."""
+    yield from (keyword.value for keyword in call.keywords if keyword.arg in {"timeout", "deadline"})
+    if ast.unparse(call.func) in {"asyncio.timeout", "asyncio.wait_for"}:
+        yield call.args[-1]
+    if isinstance(call.func, ast.Attribute) and call.func.attr in {"wait", "join", "acquire"}:
+        yield from (argument for argument in call.args if isinstance(argument, ast.Constant))
+
+
+def is_short(value: ast.expr) -> bool:
+    """Return whether an expression has a number of seconds in it that is above 0 and below 1."""
+    numbers = (node.value for node in ast.walk(value) if isinstance(node, ast.Constant))
+    return any(isinstance(number, float) and 0 < number < 1 for number in numbers)
+
+
+def test_no_test_depends_on_a_clock() -> None:
+    tests = ROOT / "tests"
+    files = {file.relative_to(tests).as_posix(): file for file in sorted(tests.rglob("*.py"))}
+    found = {f"{name}::{place}" for name, file in files.items() for place in clocks(file)}
+    assert sorted(found - set(ON_THE_CLOCK)) == []
+    assert sorted(set(ON_THE_CLOCK) - found) == []  # what is no longer needed is not excepted
+
+
+@pytest.mark.parametrize(
+    ("code", "places"),
+    [
+        ("def test_a():\n    began = time.monotonic()", ["test_a"]),
+        ("class A:\n    def b(self):\n        x = time.perf_counter_ns", ["A.b"]),
+        ("from time import sleep", [""]),
+        ("async def a():\n    await asyncio.sleep(0)", []),
+        ("async def a():\n    await asyncio.sleep(0.01)", ["a"]),
+        ("time.time()", [""]),
+        ("f(timeout=0.5)\nf(timeout=0)\nf(timeout=60)", [""]),
+        ("f(timeout=0.05 if a else 30.0)", [""]),
+        ("asyncio.timeout(0.2)", [""]),
+        ("asyncio.wait_for(a, 0.2)", [""]),
+        ("event.wait(0.02)", [""]),
+        ("event.wait(60)\nstart.time", []),
+    ],
+)
+def test_a_clock_in_a_test_is_seen(tmp_path: Path, code: str, places: list[str]) -> None:
+    file = tmp_path / "test_a.py"
+    file.write_text(code)
+    assert list(clocks(file)) == places

@@ -128,6 +128,14 @@ def test_a_seed_is_a_task_and_splits_have_seeds_of_their_own(env: ExternalEnv) -
     assert seen[0] == seen[1]
 
 
+@pytest.mark.parametrize("said", [None, True, False])
+def test_whether_steps_may_block_is_what_the_environment_says(env: ExternalEnv, said: bool | None) -> None:
+    if said is not None:
+        env._external.may_block = said
+    env.reset(seed=0)
+    assert env.may_block is said
+
+
 def test_branches_go_on_apart(env: ExternalEnv) -> None:
     pytest.importorskip("torch", reason="comes with the extra `train`")
     from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine

@@ -7,12 +7,12 @@ import gc
 import gzip
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import aiohttp
 import pytest
+from waiting import until
 
 from toolorchestra.agents.chat import bounded_requests
 from toolorchestra.agents.chat.base import ChatRequest
@@ -62,12 +62,13 @@ def serve() -> Iterator[Serve]:
         thread.join()
 
 
-def drip(start: bytes, piece: bytes) -> Callable[[Send, threading.Event], object]:
-    """Send a beginning at once, and then a piece fifty times a second."""
+def drip(start: bytes, piece: bytes, passes: Callable[[float], None]) -> Callable[[Send, threading.Event], object]:
+    """Send a beginning at once, and then a piece every half minute."""
 
     def respond(send: Send, over: threading.Event) -> None:
         send(start)
-        while not over.wait(0.02):
+        while not over.is_set():
+            passes(30)
             send(piece)
 
     return respond
@@ -85,23 +86,23 @@ def drip(start: bytes, piece: bytes) -> Callable[[Send, threading.Event], object
     ],
     ids=["status line", "headers", "body", "stream", "error", "hang"],
 )
-def test_a_server_that_drips_is_given_up_in_time(serve: Serve, start: bytes, piece: bytes, stream: bool) -> None:
-    url = serve(drip(start, piece))
-    began = time.monotonic()
+def test_a_server_that_drips_is_given_up_in_time(
+    serve: Serve, start: bytes, piece: bytes, stream: bool, put_forward: Callable[[float], None]
+) -> None:
+    url = serve(drip(start, piece, put_forward))
     with (
-        OpenAIChat(url, "m", timeout=0.4, deadline=0.8, max_retries=9, stream=stream) as chat,
-        pytest.raises(ExpertError, match=rf"expected an answer from {url} within 0\.8 s in all, none came") as caught,
+        OpenAIChat(url, "m", timeout=100, deadline=1_000, max_retries=99, stream=stream) as chat,
+        pytest.raises(ExpertError, match=rf"expected an answer from {url} within 1000 s in all, none came") as caught,
     ):
         chat.complete([REQUEST])
-    assert time.monotonic() - began < 3
     assert caught.value.outage
 
 
-def test_the_timeout_is_for_a_whole_attempt(serve: Serve) -> None:
-    url = serve(drip(JSON, chunk(b" ")))
+def test_the_timeout_is_for_a_whole_attempt(serve: Serve, put_forward: Callable[[float], None]) -> None:
+    url = serve(drip(JSON, chunk(b" "), put_forward))
     with (
-        OpenAIChat(url, "m", timeout=0.3, max_retries=0) as chat,
-        pytest.raises(ExpertError, match=r"within 0\.3 s, none came in 1 attempt\."),
+        OpenAIChat(url, "m", timeout=100, max_retries=0) as chat,
+        pytest.raises(ExpertError, match=r"within 100 s, none came in 1 attempt\."),
     ):
         chat.complete([REQUEST])
 
@@ -118,7 +119,7 @@ def test_an_answer_without_end_is_refused(serve: Serve, monkeypatch: pytest.Monk
 
     url = serve(respond)
     with (
-        OpenAIChat(url, "m", timeout=5, max_retries=0) as chat,
+        OpenAIChat(url, "m", timeout=60, max_retries=0) as chat,
         pytest.raises(ExpertError, match=r"its answer is longer than 1,000,000 bytes") as caught,
     ):
         chat.complete([REQUEST])
@@ -155,7 +156,7 @@ def test_half_an_answer_is_an_outage(serve: Serve) -> None:
 )
 def test_whatever_a_server_sends_is_its_own_fault(serve: Serve, answer: bytes) -> None:
     url = serve(lambda send, over: send(answer))
-    with OpenAIChat(url, "m", timeout=5, max_retries=0) as chat, pytest.raises(ExpertError) as caught:
+    with OpenAIChat(url, "m", timeout=60, max_retries=0) as chat, pytest.raises(ExpertError) as caught:
         chat.complete([REQUEST])
     assert caught.value.outage
 
@@ -177,8 +178,5 @@ def test_connections_of_a_chat_that_nobody_has_any_more_are_closed(recwarn: pyte
     assert not session.closed
     abandoned.clear()
     gc.collect()
-    until = time.monotonic() + 10
-    while not session.closed and time.monotonic() < until:
-        time.sleep(0.01)
-    assert session.closed
+    until(lambda: session.closed, "the session to be closed")
     assert not [one for one in recwarn if issubclass(one.category, ResourceWarning)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,18 @@ from toolorchestra.agents.chat.shared import SharedChat
 from toolorchestra.agents.experts.catalog import Catalog
 from toolorchestra.agents.experts.evaluation import ExpertTask, ask
 from toolorchestra.toolscale.errors import ExpertError, OptionError
+from toolorchestra.toolscale.workers import central
 from toolorchestra.toolscale.workers.processes import ProcessExecutor
 from toolorchestra.toolscale.workers.units import Executor, Unit
 
 TASKS = [ExpertTask(key=str(number), instruction=f"What is {number}?", answer="7") for number in range(8)]
+
+
+@pytest.fixture(autouse=True)
+def _closed() -> Iterator[None]:
+    """Close the models that live in this process; where workers are used, their executor does so."""
+    yield
+    central.close()
 
 
 def limited_catalog(tmp_path: Path, url: str) -> Catalog:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from waiting import until
 
 from toolorchestra.agents.chat.base import BatchError, ChatRequest, Completion, Price
 from toolorchestra.agents.chat.openai_chat import OpenAIChat
@@ -110,25 +110,6 @@ def test_many_at_a_time_are_answered_in_their_order(vllm: str, stream: bool) -> 
     assert [completion.completion_tokens for completion in answers] == list(range(1, 33))
 
 
-def test_only_a_stream_may_take_longer_than_the_timeout(vllm: str) -> None:
-    request = ask("Go on.", max_tokens=1500)
-    with OpenAIChat(vllm, "m", stream=True) as chat:
-        chat.complete([request])
-        length = chat.complete([request])[0].latency
-    with OpenAIChat(vllm, "m", stream=True, timeout=length / 2) as chat:
-        assert chat.complete([request])[0].completion_tokens == 1500
-    chat = OpenAIChat(vllm, "m", timeout=length / 10, max_retries=0)
-    errors = []
-    with chat:
-        for _ in range(5):  # the server keeps the cores busy: a client that wakes up late finds the answer there
-            try:
-                chat.complete([request])
-            except ExpertError as error:
-                errors.append(str(error))
-                break
-    assert ["none came in 1 attempt. Raise timeout=" in error for error in errors] == [True]
-
-
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_request_that_is_at_fault_is_final(vllm: str, stream: bool) -> None:
     with OpenAIChat(vllm, "m", stream=stream) as chat, pytest.raises(BatchError, match="1 of 2 requests") as caught:
@@ -161,10 +142,7 @@ def test_a_server_that_dies_fails_what_it_has_not_answered(run_vllm: Callable[[]
     callers = [threading.Thread(target=batch, args=(chat,)) for chat in chats]
     for caller in callers:
         caller.start()
-    for _ in range(600):
-        if all(chat.meter.usage.calls for chat in chats):
-            break
-        time.sleep(0.1)
+    until(lambda: all(chat.meter.usage.calls for chat in chats), "the first answers")
     if dying == "server":
         server.kill()
     else:

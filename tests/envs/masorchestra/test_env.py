@@ -270,15 +270,15 @@ def test_a_real_model_that_hangs_is_cut() -> None:
     freed = threading.Event()
 
     def hang(request: ChatRequest) -> str:
-        freed.wait(30)
+        freed.wait(60)
         return "late"
 
     for outages, outcome in (("infra_error", "infra_error"), ("observed", "failed")):
-        env = real(ScriptedChat(hang), timeout=0.1, outages=outages)
+        env = real(ScriptedChat(hang), timeout=1.0, outages=outages)
         observation, _, terminated, truncated, info = env.step(SOLO)
         assert (info["outcome"], info["calls"][0].status) == (outcome, Status.TIMEOUT)
         assert (terminated, truncated) == (outages == "observed", outages == "infra_error")
-        assert "within 0.1 s" in observation
+        assert "within 1 s" in observation
     freed.set()
 
 

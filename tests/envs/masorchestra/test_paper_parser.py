@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given, settings, strategies as st
 
@@ -303,21 +301,6 @@ def test_no_text_makes_it_raise(parts: list[str]) -> None:
         if isinstance(found, Design):
             assert found.lenient
             to_text(found)
-
-
-HOSTILE = (
-    *("<agent>", "<agent><agent_id>", "<from>", "<thinking>", "['", "<edge><from>A", "${A", '"\\', "'\\"),
-    "<agent><agent_id>{}</agent_id><agent_name>CoTAgent</agent_name>",
-)
-
-
-@pytest.mark.parametrize("piece", HOSTILE)
-def test_hostile_texts_take_no_longer_than_others(piece: str) -> None:
-    text = "".join(piece.replace("{}", chr(0x4E00 + number)) for number in range(MAX_DESIGN_CHARACTERS // len(piece)))
-    began = time.process_time()
-    parse_paper_design(text)
-    parse_paper_design(DEBATE.format(f"<debate_roles>{text}"[: MAX_DESIGN_CHARACTERS - 300]))
-    assert time.process_time() - began < 2
 
 
 def test_an_environment_reads_with_the_parser_that_it_is_given() -> None:

@@ -192,15 +192,15 @@ def test_a_real_model_that_hangs_is_a_timeout_while_the_others_answer(
     going = threading.Event()
 
     def hang(request: ChatRequest) -> str:
-        going.wait(10)
+        going.wait(60)
         return ""
 
-    env = make_env(experts={"ada": scripted("ada"), "slow": scripted("slow", hang)}, timeout=0.05, outages="observed")
+    env = make_env(experts={"ada": scripted("ada"), "slow": scripted("slow", hang)}, timeout=1.0, outages="observed")
     env.reset(seed=0)
     *_, info = env.step(say(("standard_reasoner", {"model_id": "slow"}), "standard_reasoner"))
     going.set()
     assert [str(call.status) for call in info["calls"]] == ["TIMEOUT", "OK"]
-    assert "has not answered within 0.05 s" in info["calls"][0].error
+    assert "has not answered within 1 s" in info["calls"][0].error
     assert info["budget"]["cost"] == 14.0
 
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import re
-import time
 from typing import Any
 
 import pytest
@@ -141,13 +140,3 @@ def test_what_is_read_has_the_sections_of_its_form_and_text_in_each(action: Acti
 def test_a_goal_of_any_text_without_tags_is_read_as_it_is(goal: str) -> None:
     if not any(mark in goal for mark in "<>"):
         assert sections(Action.DECIDE, f"<ACTION>call_tool</ACTION><GOAL>{goal}</GOAL>")["GOAL"] == goal.strip()
-
-
-@pytest.mark.parametrize("piece", ["<GOAL>", "</GOAL>", "<GOAL></GOAL>", "<think>", r"\boxed{", "<ANSWER>{"])
-def test_a_million_characters_are_read_in_no_time(piece: str) -> None:
-    text = piece * (1_000_000 // len(piece))
-    began = time.process_time()
-    for action in AGENT_ACTIONS:
-        read(action, text, TOOLS)
-    read(Action.INFER, rf"<THINK>{text.replace('<', '')}</THINK><ANSWER>{text.replace('<', '')}</ANSWER>", TOOLS)
-    assert time.process_time() - began < 10

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -379,24 +378,17 @@ ALL = ("ask_ada", "ask_bob", "ask_cleo", "ask_dan")
 
 
 def test_real_experts_are_asked_at_the_same_time(real: Make, fake_server: Any) -> None:
+    together = threading.Barrier(4, timeout=60)  # none is answered before all four have been asked
+
     def respond(body: Any) -> Any:
-        time.sleep(1.0)
+        together.wait()
         return fake_server.completion("<answer>done</answer>")
 
     env = real()
     env.reset(seed=0)
-    fake_server.respond = lambda body: fake_server.completion("warm")
-    env.step(calls_of(*ALL))  # the first requests open connections and load the client
     fake_server.respond = respond
-    walls = []
-    for _ in range(3):  # the best of them: neighbours on the machine do not count
-        began = time.perf_counter()
-        *_, info = env.step(calls_of(*ALL))
-        walls.append(time.perf_counter() - began)
-        assert [call.value for call in info["calls"]] == [{"answer": "done"}] * 4
-        if walls[-1] <= 1.15:
-            break
-    assert 1.0 <= min(walls) <= 1.15
+    *_, info = env.step(calls_of(*ALL))
+    assert [call.value for call in info["calls"]] == [{"answer": "done"}] * 4
 
 
 def test_a_failing_a_malformed_and_a_hanging_call_leave_the_fourth_intact(real: Make, fake_server: Any) -> None:
@@ -406,7 +398,7 @@ def test_a_failing_a_malformed_and_a_hanging_call_leave_the_fourth_intact(real: 
         if body["model"] == "ada":
             return 500, {"error": {"message": "out of order"}}
         if body["model"] == "cleo":
-            go_on.wait(20)
+            go_on.wait(60)
         return fake_server.completion('So: <tool_call>{"name": "count_orders", "arguments": {}}</tool_call>')
 
     fake_server.respond = respond
@@ -437,7 +429,7 @@ FAULTS: dict[str, Callable[[Any], Any]] = {
     "hangs up": lambda server: (0, b""),
     "half a body": lambda server: (200, half(b'data: {"choi')),
     "negative usage": lambda server: (200, {**server.completion("hm")[1], "usage": {"prompt_tokens": -5_000_000}}),
-    "hangs": lambda server: time.sleep(1.5) or server.completion("late"),
+    "hangs": lambda server: server.completion("late"),
 }
 
 
@@ -446,14 +438,21 @@ FAULTS: dict[str, Callable[[Any], Any]] = {
 def test_an_outage_of_an_expert_is_no_failure_of_the_policy_unless_it_should_cope(
     real: Make, fake_server: Any, fault: str, outages: str
 ) -> None:
+    go_on = threading.Event()
+
     def respond(body: Any) -> Any:
-        return FAULTS[fault](fake_server) if body["model"] == "bob" else fake_server.completion("done")
+        if body["model"] != "bob":
+            return fake_server.completion("done")
+        if fault == "hangs":
+            go_on.wait(60)
+        return FAULTS[fault](fake_server)
 
     fake_server.respond = respond
-    env = real(timeout=0.5 if fault == "hangs" else 30.0, outages=outages)
+    env = real(timeout=2.0 if fault == "hangs" else 60.0, outages=outages)
     env.reset(seed=0)
     env.step(calls_of("ask_ada"))
     *_, truncated, info = env.step(calls_of("ask_ada", "ask_bob"))
+    go_on.set()
     episode = env.unwrapped.episode
     assert episode.cost >= 0
     if outages == "infra_error":
