@@ -23,10 +23,11 @@ from toolorchestra.toolscale.claim import Claim
 from toolorchestra.toolscale.errors import InUseError, OutputError
 
 ROOT = Path(__file__).parents[2]
+MINI = str(ROOT / "tests" / "data" / "mini")
 
 
 def small(output: Path, **changes: Any) -> sft.TrainSFT:
-    settings = {"difficulty": (1,), "steps": 4, "batch": 4, "replays": 1, "threads": 1, "save_every": 1}
+    settings = {"env": MINI, "difficulty": (1,), "steps": 4, "batch": 4, "replays": 1, "threads": 1, "save_every": 1}
     return sft.TrainSFT(output=output, **(settings | changes))  # type: ignore[arg-type]
 
 
@@ -120,7 +121,7 @@ def test_a_run_that_ended_before_its_first_checkpoint_is_begun_again_by_resume(
 def test_a_warm_start_that_was_made_is_not_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from toolorchestra.algos import grpo
 
-    config = grpo.TrainGRPO(output=tmp_path / "run", difficulty=(1,), sft_steps=10, threads=1, resume=False)
+    config = grpo.TrainGRPO(env=MINI, output=tmp_path / "run", sft_steps=2, threads=1, resume=False)
     made: list[int] = []
     warm_up = grpo.warm_up
 
@@ -167,6 +168,7 @@ def test_a_study_whose_trainings_another_process_makes_is_refused(tmp_path: Path
         tmatr.run(1, 1, runs=tmp_path / "runs")
 
 
+@pytest.mark.long
 def test_a_study_names_the_training_that_failed(tmp_path: Path) -> None:
     from toolorchestra.algos.studies import tmatr
 

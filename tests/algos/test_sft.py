@@ -14,11 +14,11 @@ from toolorchestra.algos.augmentation import sft_rows
 from toolorchestra.algos.demonstrations import Demonstration
 from toolorchestra.toolscale.errors import OptionError
 
-ENV = "ToolOrchestra-Restaurant-v0"
+MINI = str(Path(__file__).parents[1] / "data" / "mini")
 
 
 def small(tmp_path: Path, **changes: object) -> sft.TrainSFT:
-    settings = {"output": tmp_path, "difficulty": (1,), "steps": 4, "batch": 4, "replays": 1, "threads": 1}
+    settings = {"env": MINI, "output": tmp_path, "difficulty": (1,), "steps": 4, "batch": 4, "replays": 1, "threads": 1}
     return sft.TrainSFT(**(settings | changes))  # type: ignore[arg-type]
 
 

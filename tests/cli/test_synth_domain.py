@@ -97,13 +97,12 @@ def stored(folder: Path) -> list[dict[str, Any]]:
 # without a model
 
 
-def test_a_domain_written_by_hand_is_built_filtered_reported_and_validated(
-    edited: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+def test_a_domain_written_by_hand_is_built_filtered_and_reported(
+    edited: Callable[..., Path], unvalidated: None, capsys: pytest.CaptureFixture[str]
 ):
     folder = edited("tools.spin.description", "Never ends.", file="tools.yaml")
-    assert main(["synth", str(folder), "--random-episodes", "5", "--hostile", "10"]) == 0
+    assert main(["synth", str(folder)]) == 0
     out = capsys.readouterr().out
-    assert "all checks passed" in out
     assert "near-duplicate" in out
     assert f"toolorchestra train grpo --env {folder}\n" in out
     report = json.loads((folder / "report.json").read_bytes())
@@ -188,6 +187,7 @@ def test_the_same_command_again_sends_no_question(server: Recorded, tmp_path: Pa
     assert made(tmp_path) == first
 
 
+@pytest.mark.long
 def test_the_number_of_parallel_requests_makes_no_difference(server: Recorded, tmp_path: Path, unvalidated: None):
     rng = random.Random(0)
     trouble = server.trouble

@@ -24,7 +24,7 @@ def success(env: Any, policy: Policy, episodes: int = 60) -> float:
     )
 
 
-def records(env: Any, policy: Policy, episodes: int = 20) -> list[bytes]:
+def records(env: Any, policy: Policy, episodes: int = 8) -> list[bytes]:
     found = []
     for i in range(episodes):
         play_episode(env, policy, seed=i, options=ALL)
@@ -63,8 +63,9 @@ def test_the_random_policy_makes_valid_calls_that_mostly_succeed(env: Any):
     assert statuses[Status.OK] > 0.6 * statuses.total() > 60
 
 
-def test_the_random_policy_hardly_ever_solves(env: Any):
-    assert success(env, RandomPolicy()) < 0.1
+def test_the_random_policy_hardly_ever_solves(make_env: Callable[..., Any], quick_folder: Path):
+    env = make_env(domain=quick_folder, disable_env_checker=True).unwrapped
+    assert success(env, RandomPolicy(), episodes=30) < 0.1
 
 
 def test_a_noisy_oracle_that_never_errs_is_the_oracle(env: Any):
@@ -79,8 +80,9 @@ def test_the_more_a_noisy_oracle_errs_the_less_it_solves(env: Any):
 
 
 @pytest.mark.parametrize("kind", NoisyOraclePolicy.MISTAKES)
-def test_each_kind_of_mistake_costs_success(env: Any, kind: str):
-    assert success(env, NoisyOraclePolicy(error=1.0, mistakes=(kind,))) < 0.8
+def test_each_kind_of_mistake_costs_success(make_env: Callable[..., Any], quick_folder: Path, kind: str):
+    env = make_env(domain=quick_folder, disable_env_checker=True).unwrapped
+    assert success(env, NoisyOraclePolicy(error=1.0, mistakes=(kind,)), episodes=30) < 0.8
 
 
 @pytest.mark.parametrize("name", ["random", "oracle", "noisy-oracle", "null"])

@@ -68,6 +68,7 @@ def pooled(study: MASBenchStudy, model: str, system: str) -> list[float]:
     return [right for axis in STRUCTURES[1:] for right in study.right(axis, model, system)]
 
 
+@pytest.mark.long
 def test_observation_1_with_a_weak_model_several_agents_are_better_except_on_depth(study: MASBenchStudy) -> None:
     gains = {axis: study.gain(axis, "weak") for axis in STRUCTURES}
     assert all(gains[axis].estimate > 0.03 for axis in STRUCTURES[1:]), gains
@@ -78,6 +79,7 @@ def test_observation_1_with_a_weak_model_several_agents_are_better_except_on_dep
     assert all(sum(right) / len(right) < 0.9 for right in singles)  # the strong model is not at its ceiling
 
 
+@pytest.mark.long
 def test_observation_1_holds_in_the_environments_as_they_are() -> None:
     gains = {}
     for axis in STRUCTURES:
@@ -94,6 +96,7 @@ def test_observation_1_holds_in_the_environments_as_they_are() -> None:
     assert gains["depth"].low <= 0, gains
 
 
+@pytest.mark.long
 def test_observation_2_with_a_strong_model_the_gains_diminish(study: MASBenchStudy) -> None:
     lost = {axis: study.diminished(axis).estimate for axis in STRUCTURES}
     assert all(lost[axis] > 0 for axis in STRUCTURES[1:]), lost
@@ -111,6 +114,7 @@ def test_observation_2_holds_for_easier_steps_and_reverses_where_the_weak_model_
     assert all(estimate < 0 for estimate in found[hardest.name]), found
 
 
+@pytest.mark.long
 def test_observation_4_an_orchestrator_that_delegates_in_steps_is_better_than_one_that_leaves_all_to_one_agent(
     study: MASBenchStudy,
 ) -> None:
@@ -119,6 +123,7 @@ def test_observation_4_an_orchestrator_that_delegates_in_steps_is_better_than_on
     assert gains[1].low > 0
 
 
+@pytest.mark.long
 def test_observation_5_more_effort_hits_the_limit_and_robustness_remains() -> None:
     low, _, high, free = EFFORTS
     wanted = [one for one in everything() if one.condition in (low, high, free) and one.value == 4]
@@ -136,6 +141,7 @@ def test_searches_stand_side_by_side_and_one_collects() -> None:
     assert [cell.agents[0] for cell in cells] == [1, 3, 4, 5]
 
 
+@pytest.mark.long
 def test_observation_3_accuracy_falls_with_the_value_and_beyond_the_values_of_training(study: MASBenchStudy) -> None:
     for system in ("single", "mirror"):
         assert study.fall("strong", system).estimate > 0
@@ -144,6 +150,7 @@ def test_observation_3_accuracy_falls_with_the_value_and_beyond_the_values_of_tr
     assert all(study.fall("weak", "single", [axis]).estimate > 0.1 for axis in STRUCTURES)
 
 
+@pytest.mark.long
 def test_figure_3_notes_deceive_a_single_agent_and_agents_that_are_warned_withstand_them(robust: MASBenchStudy) -> None:
     alone = [cell.mean("right") for cell in robust.of("robustness", "strong", "single")]
     assert all(share.high < 0.15 for share in alone)
@@ -154,6 +161,7 @@ def test_figure_3_notes_deceive_a_single_agent_and_agents_that_are_warned_withst
     assert all(cell.mean("right").high < 1 for cell in robust.of("robustness", "strong", WARNED))  # and none is sure
 
 
+@pytest.mark.long
 def test_agents_mirror_the_structure_of_the_problem(study: MASBenchStudy) -> None:
     for axis, what in (("depth", "length"), ("breadth", "width"), ("parallel", "width")):
         cells = study.of(axis, "weak", "mirror")

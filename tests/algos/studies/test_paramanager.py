@@ -39,6 +39,7 @@ def budgets() -> dict[int, ConditionResult]:
     return {units: play(condition(f"C_tar {units}"), samples=1) for units in (4, 8, 16)}
 
 
+@pytest.mark.long
 def test_parallel_is_above_serial_that_stops_early_in_accuracy_and_below_in_latency() -> None:
     names = (f"parallel, {POOL}", f"serial that stops early, {POOL}")
     parallel, serial = (play(condition(name), samples=2) for name in names)  # a point: one sample shows it hardly
@@ -78,6 +79,7 @@ def test_a_vote_of_eight_has_eight_samples_of_one_model_and_follows_their_plural
     assert found.calls == [9.0] * 3  # eight answers, and the final call
 
 
+@pytest.mark.long
 def test_a_pool_is_above_its_models_one_by_one(parallel: ConditionResult) -> None:
     monos = [play(condition(f"mono {model}"), samples=1) for model in MODELS]
     shares = [sum(rights) / len(rights) for rights in zip(*(mono.right for mono in monos), strict=True)]
@@ -85,6 +87,7 @@ def test_a_pool_is_above_its_models_one_by_one(parallel: ConditionResult) -> Non
     assert mean_interval(gains).low > 0
 
 
+@pytest.mark.long
 def test_more_budget_helps_with_diminishing_returns(budgets: dict[int, ConditionResult]) -> None:
     assert budgets[8].over(budgets[4]).low > 0
     assert budgets[16].over(budgets[4]).low > 0

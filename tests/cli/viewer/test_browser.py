@@ -271,6 +271,7 @@ def assert_inert(page: Any, address: str) -> None:
     assert call.evaluate("(one) => one.textContent.length") >= 104_000
 
 
+@pytest.mark.long
 def test_hostile_content_is_inert_on_the_served_page(visit: Open, hostile: Path, tmp_path: Path) -> None:
     with served(hostile, cache=tmp_path) as address:
         assert_inert(visit(address), address)

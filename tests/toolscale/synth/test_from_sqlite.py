@@ -439,6 +439,7 @@ def test_a_rule_that_only_the_records_show_is_described_and_enforced(call_librar
         assert rule in domain.rules
 
 
+@pytest.mark.long
 def test_sampled_records_are_new_and_like_the_old_ones(tmp_path: Path) -> None:
     folder = made("library", tmp_path, records="sample")
     domain = Domain(read_spec(folder), tasks=[])
