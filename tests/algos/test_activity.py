@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import sys
-import time
+from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,19 +14,20 @@ import pytest
 import torch
 from rich.console import Console
 from transformers import Qwen3Config, Qwen3ForCausalLM
+from waiting import until
 
 from toolorchestra.algos import activity
 from toolorchestra.algos.report import RunLog
 from toolorchestra.algos.rollout.sampling import ModelSampler
 
 
-def shown(folder: Path, *, terminal: bool, act: Any) -> str:
-    """Return what a console shows of something that takes a while."""
+def shown(folder: Path, *, terminal: bool, act: Callable[[io.StringIO], object]) -> str:
+    """Return what a console shows of something that is done; it sees what is shown."""
     stream = io.StringIO()
     console = Console(file=stream, force_terminal=terminal, width=120)
     with RunLog(folder, tensorboard=False, console=console) as log, log.watch("Episodes", 4) as count:
         count(1)
-        act()
+        act(stream)
     return stream.getvalue()
 
 
@@ -40,9 +42,15 @@ def test_a_long_turn_shows_its_tokens_while_they_are_written(
     renderer: Any = SimpleNamespace(stop_ids=(99,), pad_id=0)
     sampler = ModelSampler(model, renderer)
 
-    def write() -> None:
-        sampler([[5, 6, 7]], [150], [0])
-        time.sleep(0.03)
+    def write(stream: io.StringIO) -> None:
+        passes = count()
+
+        def hold(*_: Any) -> None:
+            if next(passes) == 10:  # in the middle of the turn
+                until(lambda: " tokens written" in stream.getvalue(), "the tokens written so far are shown")
+
+        model.register_forward_hook(hold)
+        sampler([[5, 6, 7]], [20], [0])
 
     found = shown(tmp_path, terminal=terminal, act=write)
     assert "1/4" in found
@@ -50,8 +58,9 @@ def test_a_long_turn_shows_its_tokens_while_they_are_written(
     assert "2 tokens read" in found
 
 
-def test_nothing_is_shown_of_what_is_short(tmp_path: Path) -> None:
-    assert shown(tmp_path, terminal=False, act=lambda: None) == ""
+def test_nothing_is_shown_of_what_is_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(activity, "FIRST", 3600)
+    assert shown(tmp_path, terminal=False, act=lambda _: None) == ""
 
 
 def test_the_benchmark_of_the_first_step_times_lines_and_silences(
@@ -60,16 +69,19 @@ def test_the_benchmark_of_the_first_step_times_lines_and_silences(
     monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
     import first_step
 
+    ticks = count()
+    monkeypatch.setattr(first_step, "time", SimpleNamespace(monotonic=lambda: next(ticks)))  # later at each look
     metrics = tmp_path / "metrics.jsonl"
     code = (
-        "import sys, time; print('one', flush=True); time.sleep(0.3); print('two', flush=True);"
-        'open(sys.argv[1], \'w\').write(\'{"kind": "train", "step": 1}\\n\'); time.sleep(60)'
+        "import signal, sys; print('one', flush=True);"
+        'open(sys.argv[1], \'w\').write(\'{"kind": "train", "step": 1}\\n\'); signal.pause()'
     )
-    benchmark = first_step.Benchmark(minutes=1)
+    benchmark = first_step.Benchmark(minutes=1_000_000)
     found = first_step.watch([sys.executable, "-c", code, str(metrics)], metrics, benchmark)
     assert found["step"] == {"kind": "train", "step": 1}
-    assert found["last_lines"] == ["one", "two"]
-    assert 0.2 < found["longest_silence_seconds"] < found["first_step_seconds"] < 60
+    assert found["last_lines"] == ["one"]
+    assert 0 < found["first_line_seconds"] < found["first_step_seconds"]
+    assert 0 < found["longest_silence_seconds"] < found["first_step_seconds"]
     code = "print('begin', flush=True); bytearray(5 * 2**30)"
     with pytest.raises(SystemExit, match="MemoryError"):
         first_step.watch([sys.executable, "-c", code], tmp_path / "none", benchmark)

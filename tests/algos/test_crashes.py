@@ -7,12 +7,12 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from waiting import until
 
 from toolorchestra.agents.builtin.model import TokenPolicy
 from toolorchestra.algos import sft
@@ -147,9 +147,10 @@ def test_a_warm_start_that_was_made_is_not_made_again(tmp_path: Path, monkeypatc
 def test_a_second_training_is_refused_and_leaves_the_folder_where_it_is(tmp_path: Path, resume: bool) -> None:
     run = tmp_path / "run"
     sft.train(small(run, steps=1))
-    program = "import sys, time; from pathlib import Path; from toolorchestra.toolscale.claim import Claim; "
-    program += "claim = Claim.of_folder(Path(sys.argv[1])); print(flush=True); time.sleep(60)"
-    with subprocess.Popen([sys.executable, "-c", program, str(run)], stdout=subprocess.PIPE) as first:
+    program = "import sys; from pathlib import Path; from toolorchestra.toolscale.claim import Claim; "
+    program += "claim = Claim.of_folder(Path(sys.argv[1])); print(flush=True); sys.stdin.read()"
+    command = [sys.executable, "-c", program, str(run)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as first:
         assert first.stdout is not None
         first.stdout.readline()
         with pytest.raises(InUseError, match=rf"^{run} is being written by process {first.pid}\."):
@@ -214,11 +215,9 @@ def test_an_interruption_leaves_no_lock(tmp_path: Path) -> None:
     """A training that is interrupted by Ctrl-C gives its folder up."""
     command = [sys.executable, "-m", "toolorchestra.cli", "train", "sft", "--output", str(tmp_path / "run")]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as first:
-        until = time.monotonic() + 120
-        while not (tmp_path / "run" / "metrics.jsonl").exists():
-            assert first.poll() is None
-            assert time.monotonic() < until
-            time.sleep(0.05)
+        metrics = tmp_path / "run" / "metrics.jsonl"
+        until(lambda: metrics.exists() or first.poll() is not None, "the training begins")
+        assert first.poll() is None, "the training was over before it could be interrupted: raise --steps"
         first.send_signal(signal.SIGINT)
         assert first.wait() == 130
     assert not (tmp_path / "run" / ".lock").exists()

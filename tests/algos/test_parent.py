@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
-import time
+import threading
 from pathlib import Path
 
 import pytest
+from waiting import until
+
+from toolorchestra.algos.parent import end_with_parent
 
 STARTER = """
 import os, subprocess, sys
@@ -18,10 +22,10 @@ print(child.pid, flush=True)
 child.wait()
 """
 TRAINING = """
-import time
+import signal
 from toolorchestra.algos.parent import end_with_parent
 end_with_parent()
-time.sleep(60)
+signal.pause()
 """
 
 
@@ -38,13 +42,15 @@ def test_a_training_ends_when_the_study_that_started_it_is_killed() -> None:
         training = int(study.stdout.readline())
         assert running(training)
         study.kill()
-    until = time.monotonic() + 30
-    while running(training):
-        assert time.monotonic() < until
-        time.sleep(0.05)
+    try:
+        until(lambda: not running(training), "the training ends")
+    finally:
+        if running(training):
+            os.kill(training, signal.SIGKILL)
 
 
 def test_a_training_on_its_own_runs_on() -> None:
-    code = "from toolorchestra.algos.parent import end_with_parent; end_with_parent(); import time; time.sleep(0.2)"
     assert "TOOLORCHESTRA_PARENT" not in os.environ
-    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+    threads = threading.enumerate()
+    end_with_parent()
+    assert threading.enumerate() == threads  # none waits for a parent

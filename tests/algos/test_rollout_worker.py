@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import queue
 import string
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import gymnasium as gym
@@ -19,9 +18,10 @@ import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+from waiting import until
 
 from toolorchestra.agents.builtin.model import TokenPolicy
-from toolorchestra.algos import grpo
+from toolorchestra.algos import grpo, rollout_worker
 from toolorchestra.algos.group_rollouts import Curriculum
 from toolorchestra.algos.options_one_agent import TrainGRPO
 from toolorchestra.algos.rollout.engine import RolloutEngine
@@ -122,27 +122,42 @@ def worker_of(policy: TokenPolicy, config: TrainGRPO, sampler: Any = words, firs
 
 def take(worker: RolloutWorker, groups: int = 1) -> list[Any]:
     """Take groups of samples, in the order in which they were handed out."""
-    found = []
-    while len(found) < groups * worker.config.group_size:
-        try:
-            found.append(worker.rollout_buffer.get(timeout=0.2))
-        except queue.Empty:
-            worker.check_health(20)
-    return found
+    wait_for(worker, groups)
+    return [worker.rollout_buffer.get_nowait() for _ in range(groups * worker.config.group_size)]
 
 
 def wait_for(worker: RolloutWorker, groups: int) -> None:
     """Wait until so many groups wait to be taken: where more are taken than a step uses, others may begin meanwhile."""
-    deadline = time.monotonic() + 20
-    while worker.rollout_buffer.qsize() < groups * worker.config.group_size and time.monotonic() < deadline:
-        time.sleep(0.01)
+
+    def enough() -> bool:
+        worker.check_health()
+        return worker.rollout_buffer.qsize() >= groups * worker.config.group_size
+
+    until(enough, f"{groups} groups were played")
 
 
-def require_waiting(worker: RolloutWorker, groups: int) -> None:
-    """Require that so many groups wait in the end, and no more."""
-    wait_for(worker, groups)
-    time.sleep(0.25)  # longer than it takes until the worker looks again
+def require_waiting(worker: RolloutWorker, groups: int, *, stuck: int = 0) -> None:
+    """Require that so many groups wait in the end, and no more, while some are stuck."""
+
+    async def idle() -> bool:
+        return len(worker._open) == stuck and not worker._may_begin()
+
+    def settled() -> bool:
+        worker.check_health()
+        if worker._loop is None:
+            return False
+        return asyncio.run_coroutine_threadsafe(idle(), worker._loop).result()  # asked between two of its steps
+
+    until(settled, "no group is played any more, and none may begin")
     assert worker.rollout_buffer.qsize() == groups * worker.config.group_size
+
+
+@pytest.fixture
+def gate(stopped: list[RolloutWorker]) -> Iterator[threading.Event]:
+    """What holds a worker up. It is open when the workers are stopped, also after a failure."""
+    event = threading.Event()
+    yield event
+    event.set()
 
 
 @pytest.fixture
@@ -198,7 +213,8 @@ def test_draws_depend_on_the_number_of_a_group_and_not_on_when_it_was_played(
         """A server that answers in an order of its own."""
 
         async def sample(self, prompt: Sequence[int], limit: int, key: int) -> Sample:
-            await asyncio.sleep(key % 7 / 500)
+            for _ in range(key % 7):
+                await asyncio.sleep(0)
             return words([prompt], [limit], [key])[0]
 
     def rows(worker: RolloutWorker) -> dict[int, list[int]]:
@@ -219,14 +235,19 @@ def test_draws_depend_on_the_number_of_a_group_and_not_on_when_it_was_played(
 
 
 def test_a_slow_step_holds_up_its_own_group_only(
-    folder: Path, policy: TokenPolicy, tmp_path: Path, stopped: list[RolloutWorker], monkeypatch: pytest.MonkeyPatch
+    folder: Path,
+    policy: TokenPolicy,
+    tmp_path: Path,
+    stopped: list[RolloutWorker],
+    gate: threading.Event,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    gate, first = threading.Event(), threading.Lock()
-    monkeypatch.setattr(Early, "waits", staticmethod(lambda: first.acquire(blocking=False) and gate.wait(20)))
+    first = threading.Lock()
+    monkeypatch.setattr(Early, "waits", staticmethod(lambda: first.acquire(blocking=False) and gate.wait()))
     worker = worker_of(policy, options(folder, tmp_path, filters=()))
     stopped.append(worker)
     worker.start()
-    require_waiting(worker, 5)
+    require_waiting(worker, 5, stuck=1)
     gate.set()
     require_waiting(worker, 6)
     assert {sample.group_id for sample in take(worker, 6)} == set(range(6))
@@ -261,22 +282,30 @@ def test_infrastructure_errors_that_stay_end_the_rollouts(
 
 
 def test_a_worker_without_a_sign_of_life_is_an_error(
-    folder: Path, policy: TokenPolicy, tmp_path: Path, stopped: list[RolloutWorker]
+    folder: Path,
+    policy: TokenPolicy,
+    tmp_path: Path,
+    stopped: list[RolloutWorker],
+    gate: threading.Event,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    gate = threading.Event()
+    now, begun = [0.0], threading.Event()
+    clock = SimpleNamespace(monotonic=lambda: now[0], perf_counter=lambda: now[0], time=lambda: now[0])
+    monkeypatch.setattr(rollout_worker, "time", clock)
 
     def stuck(*_: Any) -> list[Sample]:
-        gate.wait(20)
+        begun.set()
+        gate.wait()
         raise SamplerError("ended")
 
     worker = worker_of(policy, options(folder, tmp_path), stuck)
     stopped.append(worker)
     worker.start()
-    time.sleep(0.3)
+    begun.wait()
+    now[0] = 20.0
     worker.check_health(20)
-    with pytest.raises(TrainingError, match=r"no sign of life for .* s\. Continue with --resume"):
-        worker.check_health(0.1)
-    gate.set()
+    with pytest.raises(TrainingError, match=r"no sign of life for 20 s\. Continue with --resume"):
+        worker.check_health(19)
 
 
 # ---------------------------------------------------------------------------------------------------- training

@@ -5,7 +5,6 @@ import random
 import signal
 import subprocess
 import sys
-import time
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -425,19 +424,25 @@ def test_stages_are_reported_beside_the_start() -> None:
 # ---------------------------------------------------------------------------------------------------- training
 
 PATCH = """
-import sys
+import os, signal, sys
 from pathlib import Path
 import toolorchestra.algos
 from toolorchestra.algos import tmatr
 from toolorchestra.algos.rollout.multi_agent import Slot
 from toolorchestra.algos.rollout.trajectory import TrainRow
-Slot.reward = property(lambda slot: float(sum(sum(s.ids) for s in slot.trajectories.values()) % 2))
+def parity(slot):
+    if Path(sys.argv[2], "checkpoints", "checkpoint-2").exists():
+        os.kill(os.getpid(), signal.SIGKILL)
+    return float(sum(sum(s.ids) for s in slot.trajectories.values()) % 2)
+Slot.reward = property(parity)
 side, row = tmatr.side, TrainRow
 silent = tmatr.PairRow(row([1], [2, 3], [1, 1], [0.0, 0.0]), row([1], [3, 2], [1, 1], [0.0, 0.0]))
 tmatr.side = lambda pair, agent: side(pair, agent) or silent
 tmatr.train(tmatr.TrainTMATR(start=Path(sys.argv[1]), output=Path(sys.argv[2]), **eval(sys.argv[3])))
 """
-"""Trains with rewards by the parity of ids, so that an untrained team's episodes differ (see `side_or_silence`)."""
+"""Trains with rewards by the parity of ids, so that an untrained team's episodes differ (see `side_or_silence`).
+
+It dies in the third step."""
 
 SMALL: dict[str, Any] = {
     "schedule": ("inferencer", "planner"),
@@ -463,14 +468,8 @@ def test_a_run_that_is_killed_goes_on_exactly(
     multi_agent_trainer.save_policies(dict.fromkeys(AGENTS, policy), start)
     killed, whole = tmp_path / "killed", tmp_path / "whole"
     command = [sys.executable, "-c", PATCH, str(start), str(killed), repr(SMALL)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    until = time.monotonic() + 300
-    while not (killed / "checkpoints" / "checkpoint-2").exists():
-        assert process.poll() is None, process.communicate()[1].decode()[-3_000:]
-        assert time.monotonic() < until
-        time.sleep(0.02)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+    done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr[-3_000:]
     assert not (killed / "final").exists()
     monkeypatch.setattr(Slot, "reward", property(parity))
     monkeypatch.setattr(tmatr, "side", side_or_silence)

@@ -6,12 +6,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import until
 
 from toolorchestra.envs.episode import read_episodes
 
@@ -53,8 +53,10 @@ def test_a_killed_or_interrupted_rollout_is_resumed_to_the_same_file(run: Run, f
     for how, more in ways:
         before = files[1].stat().st_size if files[1].exists() else 0
         with subprocess.Popen([*command, *more], stderr=subprocess.PIPE, start_new_session=True) as process:
-            while process.poll() is None and not (files[1].exists() and files[1].stat().st_size > before):
-                time.sleep(0.01)
+            until(
+                lambda: process.poll() is not None or (files[1].exists() and files[1].stat().st_size > before),  # noqa: B023 - asked here
+                "an episode is written",
+            )
             assert process.poll() is None, "all was played before it could be interrupted: raise --episodes"
             os.killpg(process.pid, how)  # as a terminal does for Ctrl-C
             _, told = process.communicate()

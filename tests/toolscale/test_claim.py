@@ -16,18 +16,19 @@ from toolorchestra.toolscale.claim import Claim
 from toolorchestra.toolscale.errors import InUseError, OutputError
 
 HOLD = """
-import sys, time
+import sys
 from pathlib import Path
 from toolorchestra.toolscale.claim import Claim
 claim = Claim.of_folder(Path(sys.argv[1])) if sys.argv[2] == "folder" else Claim(Path(sys.argv[1]))
 print("held", flush=True)
-time.sleep(60)
+sys.stdin.read()
 """
 
 
 def hold(path: Path, kind: str) -> subprocess.Popen[bytes]:
     """Start a process that has a claim."""
-    process = subprocess.Popen([sys.executable, "-c", HOLD, str(path), kind], stdout=subprocess.PIPE)
+    command = [sys.executable, "-c", HOLD, str(path), kind]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdout is not None
     assert process.stdout.readline() == b"held\n"
     return process

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import gc
 import shutil
-import time
 from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction
@@ -140,28 +138,18 @@ def test_the_index_finds_every_near_duplicate_that_comparing_all_pairs_finds(
     assert [bool(reason) for reason in _near(tasks)] == expected
 
 
-def test_near_duplicates_are_found_in_time_that_grows_with_the_tasks(mini: Domain) -> None:
-    from toolorchestra.toolscale.filters import _near
+def test_only_tasks_that_share_a_rare_word_are_compared(mini: Domain, monkeypatch: pytest.MonkeyPatch) -> None:
+    from toolorchestra.toolscale import filters
 
-    task = clean(mini)[0]
-
-    def seconds(count: int) -> float:
-        tasks = [
-            altered(
-                task, id=str(i), instruction=f"Of many words that all of them share, one is w{i}x and w{i}y and w{i}z."
-            )
-            for i in range(count)
-        ]
-        gc.disable()  # it looks at every object that other tests have left
-        try:
-            start = time.process_time()
-            assert not any(_near(tasks))
-            return time.process_time() - start
-        finally:
-            gc.enable()
-
-    seconds(500)
-    assert seconds(8000) < 8 * max(seconds(2000), 0.02)  # four times the tasks; comparing pairs would take 16 times
+    compared: list[object] = []
+    similarity = filters._similarity
+    monkeypatch.setattr(filters, "_similarity", lambda *bags: compared.append(bags) or similarity(*bags))
+    said = [f"Of many words that all of them share, one is w{n}x and w{n}y and w{n}z." for n in range(200)]
+    tasks = [altered(clean(mini)[0], id=text, instruction=text) for text in said]
+    assert not any(filters._near(tasks))
+    assert not compared  # there are 19,900 pairs
+    assert any(filters._near([*tasks, altered(tasks[7], id="again")]))
+    assert len(compared) == 1
 
 
 def test_a_test_task_that_was_seen_in_training_takes_the_training_task_out(mini: Domain) -> None:

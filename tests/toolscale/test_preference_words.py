@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 
 import pytest
 from hypothesis import given, strategies as st
@@ -225,13 +224,3 @@ def test_a_set_without_models_or_searches_has_no_words_for_them(mini: Domain):
     facts = tool_facts(mini.tools.values())
     text = " ".join(proposal.instruction for proposal in propose(facts, 0, draws=300))
     assert not re.search(r"local|hosted|models|search|APIs|Avoid", text)
-
-
-@pytest.mark.parametrize(
-    "piece", ["avoid ", "rather than ", "models made by ", "OpenAI, ", "not the ", "open-weight models ", "a_", "o3-"]
-)
-def test_the_time_to_read_a_text_grows_with_its_length_only(piece: str):
-    text = piece * (20_000 // len(piece))
-    start = time.perf_counter()
-    meaning(text, PAPER)
-    assert time.perf_counter() - start < 5

@@ -1,11 +1,10 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from waiting import until
 
 from toolorchestra.cli.viewer import index as index_module
 from toolorchestra.cli.viewer.index import EpisodeIndex, cache_folder
@@ -14,13 +13,6 @@ from toolorchestra.cli.viewer.places import Places
 from toolorchestra.envs.episode import read_episodes
 from toolorchestra.envs.failures import reasons
 from toolorchestra.toolscale.errors import OptionError
-
-
-def until(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + 20
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def test_each_filter_finds_the_episodes_that_fit(answers: Answers, recordings: Path) -> None:
@@ -69,16 +61,16 @@ def test_a_recording_that_grows_is_read_on_and_one_that_is_replaced_anew(
     file = tmp_path / "growing.jsonl"
     file.write_bytes(b"".join(lines[:5]) + lines[5][:40])  # the last line is in the writing
     with EpisodeIndex(Places.find([file]).recordings, tmp_path / "index.sqlite") as index:
-        until(lambda: index.state()["episodes"] == 5)
+        until(lambda: index.state()["episodes"] == 5, "the index is up to date")
         with file.open("ab") as stream:
             stream.write(lines[5][40:] + b"no episode\n" + lines[6])
-        until(lambda: index.state()["episodes"] == 7)
+        until(lambda: index.state()["episodes"] == 7, "the index is up to date")
         state = index.state()["recordings"][0]
         assert (state["unreadable"], state["fault"].partition(":")[0]) == (1, "line 7")
         assert index.line(7)[1] == lines[6]
         file.unlink()
         file.write_bytes(lines[9])
-        until(lambda: index.state()["episodes"] == 1)
+        until(lambda: index.state()["episodes"] == 1, "the index is up to date")
         assert index.rows({})[1][0]["task_id"] == json.loads(lines[9])["task_id"]
 
 

@@ -1,9 +1,8 @@
 from __future__ import annotations
 
+import asyncio
 import contextlib
-import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 import gymnasium as gym
 import pytest
+from waiting import until
 
 from toolorchestra.agents.policies.reference import OraclePolicy
 from toolorchestra.envs.bridges.served import Served
@@ -47,9 +47,6 @@ def serving() -> Callable[..., AbstractContextManager[str]]:
     def served(serve: Callable[..., None], app: Any, *more: Any) -> Iterator[str]:
         import uvicorn
 
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
         made: list[uvicorn.Server] = []
         run = uvicorn.Server.run
 
@@ -58,18 +55,33 @@ def serving() -> Callable[..., AbstractContextManager[str]]:
             run(server, *given, **named)
 
         uvicorn.Server.run = kept  # type: ignore[method-assign]
-        thread = threading.Thread(target=serve, args=(app, "127.0.0.1", port, *more), daemon=True)
+        thread = threading.Thread(target=serve, args=(app, "127.0.0.1", 0, *more), daemon=True)
         thread.start()
         try:
-            while not made or not made[0].started:
-                time.sleep(0.01)
-            yield f"http://127.0.0.1:{port}"
+            until(lambda: (made and made[0].started) or not thread.is_alive(), "the server listens")
+            yield f"http://127.0.0.1:{made[0].servers[0].sockets[0].getsockname()[1]}"
         finally:
             uvicorn.Server.run = run  # type: ignore[method-assign]
             made[0].should_exit = True
-            thread.join(10)
+            thread.join()
 
     return served
+
+
+@pytest.fixture
+def forward(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Put the clock of servers that begin after this forward by some seconds. They look at it ten times a second."""
+    ahead, now, others = [0.0], asyncio.BaseEventLoop.time, threading.enumerate()
+
+    def time(loop: asyncio.BaseEventLoop) -> float:
+        return now(loop) + (0.0 if threading.current_thread() in others else ahead[0])
+
+    monkeypatch.setattr(asyncio.BaseEventLoop, "time", time)
+
+    def put(seconds: float) -> None:
+        ahead[0] += seconds
+
+    return put
 
 
 @pytest.fixture

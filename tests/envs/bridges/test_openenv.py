@@ -6,7 +6,6 @@ import json
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 import gymnasium as gym
 import pytest
+from waiting import until
 
 from toolorchestra.envs.bridges.served import Served
 
@@ -36,8 +36,39 @@ def url(serving: Callable[..., AbstractContextManager[str]]) -> Iterator[str]:
 
 @pytest.fixture
 def impatient(serving: Callable[..., AbstractContextManager[str]]) -> Iterator[str]:
-    with serving(bridge.serve, bridge.make_app(ENV, sessions=1, idle_seconds=0.6), 0.6) as address:
+    with serving(bridge.serve, bridge.make_app(ENV, sessions=1, idle_seconds=1), 1) as address:
         yield address
+
+
+@pytest.fixture
+def narrow(serving: Callable[..., AbstractContextManager[str]]) -> Iterator[str]:
+    with serving(bridge.serve, bridge.make_app(ENV, sessions=1), bridge.IDLE_SECONDS) as address:
+        yield address
+
+
+@pytest.fixture
+def sessions(monkeypatch: pytest.MonkeyPatch) -> list[bridge.OrchestrationServer]:
+    """Return the sessions that servers begin."""
+    begun: list[bridge.OrchestrationServer] = []
+    begin = bridge.OrchestrationServer.__init__
+
+    def kept(session: bridge.OrchestrationServer, shared: bridge.ServedEnvironment) -> None:
+        begin(session, shared)
+        begun.append(session)
+
+    monkeypatch.setattr(bridge.OrchestrationServer, "__init__", kept)
+    return begun
+
+
+def has_room(url: str) -> bool:
+    """Return whether a client gets in."""
+    try:
+        with GenericEnvClient(base_url=url).sync() as client:
+            return not client.reset(seed=0).done
+    except Exception as refused:
+        if "capacity" in str(refused).lower():
+            return False
+        raise
 
 
 def get(url: str, path: str, data: Any = None) -> tuple[int, str]:
@@ -96,15 +127,13 @@ def test_it_passes_openenvs_own_validation(url: str) -> None:
         assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_a_server_without_room_refuses_a_client(impatient: str) -> None:
-    with GenericEnvClient(base_url=impatient).sync() as client:
+def test_a_server_without_room_refuses_a_client(narrow: str) -> None:
+    with GenericEnvClient(base_url=narrow).sync() as client:
         client.reset(seed=0)
-        other = GenericEnvClient(base_url=impatient).sync()
+        other = GenericEnvClient(base_url=narrow).sync()
         with pytest.raises(Exception, match=r"[Cc]apacity|CAPACITY"), other:
             other.reset(seed=0)
-    time.sleep(0.3)
-    with GenericEnvClient(base_url=impatient).sync() as client:
-        assert not client.reset(seed=0).done
+    until(lambda: has_room(narrow), "the place is free again")
 
 
 # ------------------------------------------------------------------------------------------- clients that vanish
@@ -127,31 +156,37 @@ def silent(url: str) -> socket.socket:
 
 
 def test_a_client_that_vanishes_frees_its_state_within_its_time(impatient: str, freed: list[Served]) -> None:
-    before, raw = time.monotonic(), silent(impatient)
-    while not freed and time.monotonic() < before + 10:
-        time.sleep(0.02)
-    assert time.monotonic() - before < 3.0
-    with GenericEnvClient(base_url=impatient).sync() as client:  # and its place
-        assert not client.reset(seed=0).done
-    raw.close()
+    with silent(impatient):  # it never closes
+        until(lambda: freed, "the state is freed")
+        until(lambda: has_room(impatient), "its place is free")
 
 
 def test_a_client_whose_connection_breaks_frees_its_state_at_once(url: str, freed: list[Served]) -> None:
     silent(url).close()
-    deadline = time.monotonic() + 5
-    while not freed and time.monotonic() < deadline:
-        time.sleep(0.02)
+    until(lambda: freed, "the state is freed")
     assert len(freed) == 1
 
 
-def test_a_client_that_is_idle_frees_its_state_and_is_told(impatient: str, freed: list[Served]) -> None:
-    with GenericEnvClient(base_url=impatient).sync() as client:
+def test_a_client_that_writes_in_time_is_not_idle(
+    url: str, sessions: list[bridge.OrchestrationServer], freed: list[Served]
+) -> None:
+    with GenericEnvClient(base_url=url).sync() as client:
         client.reset(seed=0)
-        time.sleep(0.4)
+        first: Any = sessions[-1]._timer
         assert not client.step({"message": '<tool_call>{"name": "list_menu"}</tool_call>'}).done
-        time.sleep(0.4)
-        assert not freed  # it wrote in time
-        time.sleep(0.6)
+        second: Any = sessions[-1]._timer
+        assert (first.cancelled(), second.cancelled()) == (True, False)
+        assert second.when() > first.when()
+        assert not freed
+
+
+def test_a_client_that_is_idle_frees_its_state_and_is_told(
+    serving: Callable[..., AbstractContextManager[str]], freed: list[Served]
+) -> None:
+    app = bridge.make_app(ENV, sessions=1, idle_seconds=1)
+    with serving(bridge.serve, app, bridge.IDLE_SECONDS) as url, GenericEnvClient(base_url=url).sync() as client:
+        client.reset(seed=0)
+        until(lambda: freed, "the state is freed")
         assert len(freed) == 1
         with pytest.raises(RuntimeError, match="idle for too long"):
             client.step({"message": "Hello?"})

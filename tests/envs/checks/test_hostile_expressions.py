@@ -1,9 +1,8 @@
-"""Hostile expressions: graders and calculators neither raise nor take long. `benchmarks/graders.py` tries a million."""
+"""Hostile expressions: graders and calculators do not raise. `benchmarks/graders.py` tries a million and times them."""
 
 from __future__ import annotations
 
 import random
-import time
 from itertools import islice
 
 import msgspec
@@ -16,35 +15,26 @@ from toolorchestra.toolscale.tool import NO_CONTEXT, Status
 
 REFERENCES = ("5", r"\frac{3}{4}", r"2\sqrt{39}", "5x+1", r"\{1,2\}", "Brenholm", "explorer", "B", "87 years")
 QUESTION = "Which was founded earlier, Foldford or Saldby, and what is x if 4 of 9 are not in 30 km?"
-LIMIT = 0.05
-
-
-def grade(text: str, right: str) -> float:
-    """Grade an answer and return the seconds that it took."""
-    began = time.process_time()
-    is_right(text, [right], QUESTION, ["Ada Vell"])
-    return time.process_time() - began
 
 
 @pytest.mark.parametrize("kind", EXPRESSION_KINDS)
-def test_hostile_answers_are_graded_and_expressions_computed_in_no_time(kind: str) -> None:
+def test_hostile_answers_are_graded_and_expressions_computed(kind: str) -> None:
     rng = random.Random(f"expressions: {kind}")
     calculator = Calculator()
     for number in range(250):
         text, right = EXPRESSION_KINDS[kind](rng), rng.choice(REFERENCES)
         said = (text, rf"\boxed{{{text}}}", f"The answer is {text}")[number % 3]
-        assert grade(said, right) <= LIMIT or min(grade(said, right), grade(said, right)) <= LIMIT, said
+        assert is_right(said, [right], QUESTION, ["Ada Vell"]) in (True, False)
         result = calculator.run({"expression": text[:500]}, NO_CONTEXT)
         assert result.status in (Status.OK, Status.EXEC_ERR)
         msgspec.json.encode(result.value)
 
 
-def test_hostile_answers_of_a_million_characters_are_graded_in_no_time() -> None:
+def test_hostile_answers_of_a_million_characters_are_graded() -> None:
     rng = random.Random(2)
     for text in islice(long_answers(rng), 30):
         assert len(text) > 990_000
-        right = rng.choice(REFERENCES)
-        assert grade(text, right) <= LIMIT or min(grade(text, right), grade(text, right)) <= LIMIT, text[:100]
+        assert is_right(text, [rng.choice(REFERENCES)], QUESTION, ["Ada Vell"]) in (True, False)
 
 
 def test_votes_over_hostile_answers_are_counted() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +11,7 @@ from toolorchestra.envs.tools.sandbox import ProgramLimits, Sandbox, make_sandbo
 from toolorchestra.toolscale.errors import SandboxError
 
 ENABLE = "To run this test: bash .ci/sandboxes (as root, on Debian)"
-LIMITS = ProgramLimits(seconds=5, memory_mb=128, pids=16, output_bytes=100_000, disk_mb=16)
+LIMITS = ProgramLimits(seconds=60, memory_mb=128, pids=16, output_bytes=100_000, disk_mb=16)
 
 
 def made(kind: str, **options: object) -> Sandbox:
@@ -44,6 +45,23 @@ def any_sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
     """A sandbox of any kind, with two workers."""
     with made(request.param, workers=2) as sandbox:
         yield sandbox
+
+
+@pytest.fixture(scope="session")
+def named() -> Callable[[str], list[int]]:
+    """Return the processes of this machine, in whatever namespace, that call themselves so: ``named("x")``."""
+
+    def find(name: str) -> list[int]:
+        return [int(file.parent.name) for file in Path("/proc").glob("[0-9]*/comm") if _text(file) == name]
+
+    return find
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text().strip()
+    except OSError:  # the process has ended
+        return ""
 
 
 @pytest.fixture

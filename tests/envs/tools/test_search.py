@@ -11,7 +11,6 @@ import socket
 import sqlite3
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -380,9 +379,9 @@ def test_nobody_there_is_an_outage(provider: Callable[..., TavilyProvider]):
 def test_an_answer_that_does_not_come_is_an_outage(provider: Callable[..., TavilyProvider]):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/"
-        told = rf"Tavily did not answer within 0\.05 s|{url} cannot be asked: timed out"  # answering, or connecting
+        told = rf"Tavily did not answer within 1 s|{url} cannot be asked: timed out"  # answering, or connecting
         with pytest.raises(ExpertError, match=told):
-            call(WebSearch(provider(url=url, timeout=0.05, retries=0)), query_list=["glass"])
+            call(WebSearch(provider(url=url, timeout=1, retries=0)), query_list=["glass"])
 
 
 @pytest.mark.parametrize("start", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n"], ids=["headers", "body"])
@@ -393,17 +392,16 @@ def test_an_answer_that_drips_is_given_up_in_time(provider: Callable[..., Tavily
         connection, _ = server.accept()
         with connection, contextlib.suppress(OSError):
             connection.sendall(start)
-            while not dripping.wait(0.02):
+            while not dripping.wait(0.02):  # until the client has given up
                 connection.sendall(b" ")
 
     with socket.create_server(("127.0.0.1", 0)) as server:
         thread = threading.Thread(target=drip, args=(server,))
         thread.start()
-        began = time.monotonic()
         url = f"http://127.0.0.1:{server.getsockname()[1]}/"
-        with pytest.raises(ExpertError, match=r"did not answer within 0\.3 s"):
-            provider(url=url, timeout=0.3, retries=0).search("glass", 1)
-        assert time.monotonic() - began < 2
+        with pytest.raises(ExpertError, match=r"did not answer within 1 s"):
+            provider(url=url, timeout=1, retries=0).search("glass", 1)
+        assert thread.is_alive()  # it went on to drip
         dripping.set()
         thread.join()
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -154,17 +153,18 @@ def test_tools_that_all_fail_end_the_run(tmp_path: Path) -> None:
 
 
 def test_an_endpoint_that_fails_lets_what_is_under_way_finish_and_be_saved(tmp_path: Path) -> None:
-    other_in_progress = threading.Event()
+    other_in_progress, failed = threading.Event(), threading.Event()
 
     class Failing(Model):
         def ask(self, question: ModelQuestion) -> ModelAnswer:
             prompt = question.messages[1][1]
             if "Write the function get_book:" in prompt:
-                other_in_progress.wait(10)
+                other_in_progress.wait(60)
+                failed.set()
                 raise ExpertError("the server is on fire.")
             if "Write the function return_book:" in prompt:
                 other_in_progress.set()
-                time.sleep(0.2)
+                failed.wait(60)
             return super().ask(question)
 
     model = Failing()
@@ -187,7 +187,7 @@ def test_yaml_written_by_hand_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_no_more_questions_are_under_way_than_allowed(tmp_path: Path) -> None:
-    lock, under_way, most = threading.Lock(), 0, 0
+    lock, under_way, most, full = threading.Lock(), 0, 0, threading.Event()
 
     class Counting(Model):
         def ask(self, question: ModelQuestion) -> ModelAnswer:
@@ -195,7 +195,11 @@ def test_no_more_questions_are_under_way_than_allowed(tmp_path: Path) -> None:
             with lock:
                 under_way += 1
                 most = max(most, under_way)
-            time.sleep(0.005)
+                if under_way == 3:
+                    full.set()
+            if "Write the function" in question.messages[1][1]:  # there are many of these
+                full.wait(60)
+                threading.Event().wait(0.005)  # so that one too many would be seen
             with lock:
                 under_way -= 1
             return super().ask(question)

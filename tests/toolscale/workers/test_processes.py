@@ -7,11 +7,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from waiting import until
 
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.workers.executors import make_executor
@@ -100,19 +100,19 @@ def test_a_killed_worker_is_replaced(two: ProcessExecutor) -> None:
 
 def test_closing_ends_the_workers_at_once() -> None:
     with ProcessExecutor(1) as executor:
-        run = executor.run([Unit((0,), os.getpid), *(Unit((n,), time.sleep, (60,)) for n in range(3))])
+        run = executor.run([Unit((0,), os.getpid), *(Unit((n,), signal.pause) for n in range(3))])
         pid = next(run)
         assert alive(pid)
     assert not alive(pid)
 
 
 DRIVER = """
-import os, sys, time
+import os, signal
 from toolorchestra.toolscale.workers.processes import ProcessExecutor
 from toolorchestra.toolscale.workers.units import Unit
 if __name__ == "__main__":
     with ProcessExecutor(1) as executor:
-        for pid in executor.run([Unit((0,), os.getpid), Unit((1,), time.sleep, (60,))]):
+        for pid in executor.run([Unit((0,), os.getpid), Unit((1,), signal.pause)]):
             print(pid, flush=True)
 """
 
@@ -126,11 +126,8 @@ def test_workers_end_with_the_process_that_started_them(tmp_path: Path, by: sign
         pid = int(driver.stdout.readline())
         assert alive(pid)
         driver.send_signal(by)
-        driver.wait(20)
-    until = time.monotonic() + 10
-    while alive(pid) and time.monotonic() < until:
-        time.sleep(0.02)
-    assert not alive(pid)
+        driver.wait()
+    until(lambda: not alive(pid), "the worker ends")
 
 
 def test_one_worker_needs_no_other_process() -> None:

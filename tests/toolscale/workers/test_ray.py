@@ -9,12 +9,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import until
 
 from toolorchestra.agents.experts.catalog import Catalog
 from toolorchestra.agents.experts.evaluation import ExpertTask, ask
@@ -82,8 +82,11 @@ def test_a_killed_command_leaves_a_file_that_is_resumed_to_the_same_bytes(
     on_ray = ["--executor", "ray", "--workers", "2", "--ray-address", ray_cluster.address]
     command = [sys.executable, "-m", "toolorchestra.cli", *options, str(files[1]), *on_ray]
     with subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL) as process:
-        while process.poll() is None and not (files[1].exists() and files[1].stat().st_size):
-            time.sleep(0.01)
+        until(
+            lambda: process.poll() is not None or (files[1].exists() and files[1].stat().st_size),
+            "an episode is written",
+        )
+        assert process.poll() is None, "all was played before it could be interrupted: raise --episodes"
         process.kill()
     kept = files[1].stat().st_size
     assert main([*options, str(files[1]), *on_ray, "--resume"]) == 0  # once Ray has ended the first one's actors

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import platform
 import socket
-import threading
-import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import pytest
@@ -55,18 +54,6 @@ def _next_program_finds_a_clean_place(request: pytest.FixtureRequest) -> Iterato
     yield
     code = "import os; print(os.listdir('/tmp'), os.listdir('/dev/shm'), os.listdir(), os.getppid())"
     assert sandbox.run(code).stdout == "['work'] [] [] 1\n"
-
-
-def named(name: str) -> list[int]:
-    """Return the processes of this machine, in whatever namespace, that call themselves so."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            if (folder / "comm").read_text().strip() == name:
-                found.append(int(folder.name))
-        except OSError:
-            continue
-    return found
 
 
 REFUSED = {
@@ -253,8 +240,8 @@ attempt(socket.create_connection, {tcp.getsockname()!r}, timeout=1)
 attempt(socket.socket(socket.AF_UNIX).connect, {name!r})"""
         assert run(sandbox, code).stdout == "refused\nrefused\n"
         for server in (tcp, unix):
-            server.settimeout(0.05)
-            with pytest.raises(TimeoutError):
+            server.setblocking(False)
+            with pytest.raises(BlockingIOError):  # nothing that has connected waits
                 server.accept()
 
 
@@ -273,13 +260,13 @@ attempt(os.kill, {os.getppid()}, 0)"""
 
 def test_the_environment_of_this_machine_is_out_of_sight(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("API_KEY", "hidden")
-    with sandbox.session(ProgramLimits(seconds=5, memory_mb=100)) as session:  # a worker started just now
+    with sandbox.session(ProgramLimits(memory_mb=100)) as session:  # a worker started just now
         seen = session.run("import os; print(os.environ, open('/proc/self/environ').read())").stdout
         assert seen.startswith("environ({")
         assert "hidden" not in seen
 
 
-def test_a_program_has_no_privilege_inside_or_outside(sandbox: Sandbox) -> None:
+def test_a_program_has_no_privilege_inside_or_outside(sandbox: Sandbox, named: Callable[[str], list[int]]) -> None:
     name = uuid.uuid4().hex[:15]
     code = f"""
 libc.prctl(15, b"{name}", 0, 0, 0)
@@ -346,14 +333,15 @@ write('h', 'fine')"""
 def test_a_race_of_links_and_files_is_never_won(sandbox: Sandbox, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("hidden")
     code = f"""
-import threading, time
+import threading
 def flip():
     while True:
         for make in (lambda: write('n', 'mine'), lambda: os.symlink({str(tmp_path / "secret")!r}, 'n')):
             make()
             os.rename('n', 'x')
 threading.Thread(target=flip, daemon=True).start()
-time.sleep(0.02)"""
+while not os.path.lexists('x'):
+    pass"""
     seen = set()
     with sandbox.session() as session:
         session.run(PRELUDE + code)
@@ -394,7 +382,7 @@ for fd in range(1, 256):
 
 
 def test_a_session_can_only_lie_about_itself(sandbox: Sandbox) -> None:
-    with sandbox.session(ProgramLimits(seconds=1)) as session:
+    with sandbox.session(ProgramLimits(seconds=0.3)) as session:
         session.run(
             "import os\nfor fd in range(3, 256):\n    try: os.write(fd, b'\\xff' * 100)\n    except OSError: pass"
         )
@@ -429,7 +417,7 @@ def test_a_program_that_spoils_its_interpreter_spoils_no_other(sandbox: Sandbox)
 # Too much
 
 
-def test_a_fork_bomb_stays_small_and_leaves_nothing(bounded: Sandbox) -> None:
+def test_a_fork_bomb_stays_small_and_leaves_nothing(bounded: Sandbox, named: Callable[[str], list[int]]) -> None:
     name = uuid.uuid4().hex[:15]
     code = f"""
 libc.prctl(15, b"{name}", 0, 0, 0)
@@ -439,30 +427,28 @@ while True:
             os.setsid()
     except OSError:
         pass"""
-    most: list[int] = []
-    done = threading.Event()
-
-    def watch() -> None:
-        while not done.wait(0.05):
-            most.append(len(named(name)))
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    result = run(bounded, code, limits=ProgramLimits(seconds=1, memory_mb=128, pids=16, disk_mb=16))
-    done.set()
-    watcher.join()
-    assert result.status in (ProgramStatus.TIMEOUT, ProgramStatus.ERROR, ProgramStatus.MEMORY)
-    assert 1 < max(most) <= 17
-    assert named(name) == []
+    seen: set[int] = set()
+    for seconds in (0.5, 5, 50):  # until it has forked within its time, before the eyes of this test
+        limits = ProgramLimits(seconds=seconds, memory_mb=128, pids=16, disk_mb=16)
+        with ThreadPoolExecutor(1) as thread:
+            bomb = thread.submit(run, bounded, code, limits=limits)
+            while not wait([bomb], 0.01).done:
+                seen.add(len(named(name)))
+        stopped = (ProgramStatus.TIMEOUT, ProgramStatus.ERROR, ProgramStatus.MEMORY)
+        assert bomb.result().status in stopped
+        assert named(name) == []
+        if max(seen) > 1:
+            break
+    assert 1 < max(seen) <= 17
 
 
 def test_a_thread_bomb_stays_small(bounded: Sandbox) -> None:
     code = """
-import threading, time
+import threading
 started = 0
 try:
     for _ in range(1000):
-        threading.Thread(target=time.sleep, args=(9,), daemon=True).start()
+        threading.Thread(target=threading.Event().wait, daemon=True).start()
         started += 1
 except RuntimeError:
     pass
@@ -493,15 +479,14 @@ def test_a_memory_bomb_is_told_apart(bounded: Sandbox, code: str) -> None:
 
 def test_many_processes_together_get_no_more_memory_than_all_may(bounded: Sandbox) -> None:
     code = """
-import time
+import signal
 for _ in range(9):
     if os.fork() == 0:
-        break
-x = bytearray(b'x') * (100 << 20)
-time.sleep(1)
-print(os.getpid())"""
-    result = run(bounded, code)
-    assert len(result.stdout.split()) < 9  # 1 GB between them
+        held = bytearray(b'x') * (100 << 20)
+        signal.pause()
+print(os.WTERMSIG(os.wait()[1]))"""
+    result = run(bounded, code)  # one of them is killed, or all are
+    assert result.status is ProgramStatus.MEMORY or result.stdout == "9\n", result
     assert run(bounded, "print(1)").stdout == "1\n"
 
 
@@ -534,13 +519,16 @@ def test_the_disk_cannot_be_filled(sandbox: Sandbox, code: str) -> None:
         "for i in range(10**9): open(str(i), 'w').close()",
         "while True: os.mkdir('d'); os.chdir('d')",
         "for i in range(10**9): os.symlink('x' * 4000, str(i))",
-        "os.mkdir('d'); os.mkdir('d/e'); os.chmod('d', 0)",
     ],
-    ids=["files", "depth", "links", "locked"],
+    ids=["files", "depth", "links"],
 )
 def test_a_heap_of_files_is_cleared_away(sandbox: Sandbox, code: str) -> None:
     result = run(sandbox, code, limits=ProgramLimits(seconds=1, memory_mb=128, pids=16, disk_mb=16))
-    assert (result.status is ProgramStatus.OK) == ("chmod" in code)  # the fixture looks at what is left
+    assert result.status is not ProgramStatus.OK  # the fixture looks at what is left
+
+
+def test_a_locked_folder_is_cleared_away(sandbox: Sandbox) -> None:
+    assert run(sandbox, "os.mkdir('d'); os.mkdir('d/e'); os.chmod('d', 0)").status is ProgramStatus.OK
 
 
 @pytest.mark.parametrize("fds", [[1], [2], [1, 2]])
@@ -572,7 +560,7 @@ while True: pass""",
 def test_endless_programs_are_stopped(sandbox: Sandbox, code: str) -> None:
     result = sandbox.run(code, limits=ProgramLimits(seconds=0.3, memory_mb=128, pids=16, disk_mb=16))
     assert result.status is ProgramStatus.TIMEOUT
-    assert result.seconds < 5
+    assert "brought its sandbox down" not in result.stderr  # its worker stopped it and was not given up
 
 
 # Left behind
@@ -600,21 +588,20 @@ for _ in range(9):
     ],
     ids=["child", "daemon", "deaf daemons", "thread", "another interpreter", "stopped", "always another"],
 )
-def test_no_process_is_left(sandbox: Sandbox, code: str) -> None:
+def test_no_process_is_left(sandbox: Sandbox, named: Callable[[str], list[int]], code: str) -> None:
     name = uuid.uuid4().hex[:15]
     head = f'import signal, subprocess, threading, time\nlibc.prctl(15, b"{name}", 0, 0, 0)\n'
     result = run(sandbox, head + code + "\nprint('done')")
     assert result.status is ProgramStatus.OK
     assert "done" in result.stdout
-    assert result.seconds < 4
     assert named(name) == []
 
 
-def test_what_a_session_leaves_goes_with_it(sandbox: Sandbox) -> None:
+def test_what_a_session_leaves_goes_with_it(sandbox: Sandbox, named: Callable[[str], list[int]]) -> None:
     name = uuid.uuid4().hex[:15]
     code = f'{PRELUDE}\nlibc.prctl(15, b"{name}", 0, 0, 0)\nif os.fork() == 0:\n    while True: os.setsid()'
     with sandbox.session() as session:
-        session.run(code.replace("os.setsid()", "__import__('time').sleep(9)"))
+        session.run(code.replace("os.setsid()", "__import__('signal').pause()"))
         assert len(named(name)) == 2  # so the check would see what is left
     assert named(name) == []
 
@@ -637,12 +624,15 @@ for place in ('.', '/tmp', '/dev/shm', '/dev/mqueue', '/var/tmp', '/run'):
 
 def test_no_server_is_left(sandbox: Sandbox) -> None:
     serve = """
+told, tell = os.pipe()
 if os.fork() == 0:
     for family, address in ((socket.AF_INET, ('127.0.0.1', 4711)), (socket.AF_UNIX, '\\0left')):
         s = socket.socket(family); s.bind(address); s.listen()
         globals()[address[0]] = s
-    __import__('time').sleep(9)
-__import__('time').sleep(0.2)"""
+    os.write(tell, b'both listen')
+    __import__('signal').pause()
+os.read(told, 99)
+"""
     call = """
 attempt(socket.create_connection, ('127.0.0.1', 4711), timeout=1)
 attempt(socket.socket(socket.AF_UNIX).connect, '\\0left')"""
@@ -668,6 +658,3 @@ for number in range(1, 65):
 os.killpg(0, 9)"""
     assert run(sandbox, code).exit_code == -9
     assert sandbox.run("import os; print(os.stat('/proc/1').st_ctime)").stdout == before  # the same worker
-    start = time.monotonic()
-    assert sandbox.run("print(1)").stdout == "1\n"
-    assert time.monotonic() - start < 5

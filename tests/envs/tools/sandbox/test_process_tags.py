@@ -7,34 +7,39 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import until
 
 from toolorchestra.envs.tools.sandbox import DockerSandbox, Sandbox, docker as docker_module, process_tags
 from toolorchestra.envs.tools.sandbox.bubblewrap import CGROUPS, ControlGroup
 from toolorchestra.toolscale.errors import SandboxError
 
 KINDS = ["docker", "bubblewrap", "process"]
-OWNER = """
-import sys, threading, time, warnings
+OWNER = '''
+import sys, threading, warnings
 warnings.simplefilter("ignore")
 from toolorchestra.envs.tools.sandbox import ProgramLimits, make_sandbox
 sandbox = make_sandbox(sys.argv[1], workers=2)
 sandbox.run("")
-busy = "import ctypes, os, time; ctypes.CDLL(None).prctl(15, b'%s', 0, 0, 0); os.fork(); open('f', 'w'); time.sleep(99)"
-limits = ProgramLimits(seconds=99)
+busy = """
+import ctypes, os, signal
+ctypes.CDLL(None).prctl(15, b'%s', 0, 0, 0)
+os.fork()
+open('f', 'w')
+signal.pause()"""
+limits = ProgramLimits(seconds=999)
 threading.Thread(target=sandbox.run, args=[busy % sys.argv[2]], kwargs={"limits": limits}, daemon=True).start()
-sandbox.run("import time; time.sleep(0.5)")
+input()  # until that program runs
+sandbox.run("")  # by another worker
 print("ready", flush=True)
-if sys.argv[3] == "wait":
-    time.sleep(99)
+input()
 if sys.argv[3] == "close":
     sandbox.close()
-"""
+'''
 
 
 def dead_tag() -> str:
@@ -46,10 +51,9 @@ def dead_tag() -> str:
     return tag
 
 
-def left(pid: int, name: str) -> list[str]:
-    """Return what this machine holds of an owner: processes, temporary files, control groups, containers."""
-    found = [str(path.parent) for path in Path("/proc").glob("[0-9]*/comm") if reads(path) == name]
-    found += map(str, Path(tempfile.gettempdir()).glob(f"toolorchestra-{pid}-*"))
+def left(pid: int) -> list[str]:
+    """Return what this machine holds of an owner besides processes: temporary files, control groups, containers."""
+    found = [str(path) for path in Path(tempfile.gettempdir()).glob(f"toolorchestra-{pid}-*")]
     found += [str(path) for path in CGROUPS.glob(f"*/toolorchestra-{pid}-*/")]
     found += [str(path) for path in CGROUPS.glob(f"toolorchestra-{pid}-*/")]
     try:
@@ -62,32 +66,30 @@ def left(pid: int, name: str) -> list[str]:
     return found
 
 
-def reads(path: Path) -> str:
-    try:
-        return path.read_text().strip()
-    except OSError:
-        return ""
-
-
 @pytest.mark.parametrize("end", ["close", "exit", "kill"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_nothing_outlives_its_owner(kind: str, end: str, make: Callable[..., Sandbox]) -> None:
+def test_nothing_outlives_its_owner(
+    kind: str, end: str, make: Callable[..., Sandbox], named: Callable[[str], list[int]]
+) -> None:
     make(kind, workers=1).close()
     name = f"o{os.getpid()}{kind[:3]}{end}"[:15]
-    command = [sys.executable, "-c", OWNER, kind, name, "wait" if end == "kill" else end]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    command = [sys.executable, "-c", OWNER, kind, name, end]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
         assert process.stdout is not None
+        until(lambda: len(named(name)) == 2 or process.poll() is not None, "the program and its fork run")
+        print(file=process.stdin, flush=True)
         assert process.stdout.readline() == "ready\n"
+        assert left(process.pid)
         if end == "kill":
-            assert left(process.pid, name)
             process.send_signal(signal.SIGKILL)
-        process.wait(30)
-        until = time.monotonic() + 10
+        else:
+            print(file=process.stdin, flush=True)
+        process.wait()
         if end != "close":  # control groups may stay, empty, for the next one to clear away
-            while any("cgroup" not in found for found in left(process.pid, name)) and time.monotonic() < until:
-                time.sleep(0.05)
+            until(lambda: not named(name) and all("cgroup" in found for found in left(process.pid)), "all is gone")
             make(kind, workers=1).close()
-        assert left(process.pid, name) == []
+        assert (named(name), left(process.pid)) == ([], [])
 
 
 def test_containers_whose_owner_is_gone_are_removed_and_no_others(make: Callable[..., Sandbox]) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
-import time
+import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from waiting import until
 
 from toolorchestra.envs.tools.sandbox import BACKENDS, ProgramLimits, ProgramStatus, Sandbox, make_sandbox
 from toolorchestra.toolscale.errors import OptionError, SandboxError
@@ -21,7 +21,7 @@ def test_a_program_gets_its_input_and_gives_its_output(any_sandbox: Sandbox) -> 
     result = any_sandbox.run(code, stdin="Ada\nλ")
     assert (result.status, result.exit_code) == (ProgramStatus.OK, 0)
     assert (result.stdout, result.stderr) == ("Hello Ada!\n", "é λ\n")
-    assert 0 < result.seconds < 5
+    assert result.seconds > 0
     assert not result.lost
 
 
@@ -60,11 +60,11 @@ def test_a_program_that_fails_is_a_result(any_sandbox: Sandbox, code: str, exit_
 
 def test_a_program_runs_as_python_would_run_it(any_sandbox: Sandbox) -> None:
     code = """if __name__ == "__main__":
-    import atexit, pickle, sys, threading, time
+    import atexit, pickle, sys, threading
     class A: pass
     assert type(pickle.loads(pickle.dumps(A()))) is A
     atexit.register(print, "at exit")
-    threading.Thread(target=lambda: (time.sleep(0.05), print("thread"))).start()
+    threading.Thread(target=lambda: (threading.main_thread().join(), print("thread"))).start()
     print("main", sys.argv, end="")
     sys.exit(0)"""
     assert any_sandbox.run(code).stdout == "main ['<program>']thread\nat exit\n"
@@ -74,7 +74,6 @@ def test_a_program_runs_as_python_would_run_it(any_sandbox: Sandbox) -> None:
     ("code", "limits", "status"),
     [
         ("while True: pass", ProgramLimits(seconds=0.3), ProgramStatus.TIMEOUT),
-        ("import time; print('begun'); time.sleep(60)", ProgramLimits(seconds=0.3), ProgramStatus.TIMEOUT),
         ("while True: print('y' * 99)", ProgramLimits(output_bytes=5000), ProgramStatus.OUTPUT),
         ("open('big', 'w').write('y' * 6000)", ProgramLimits(output_bytes=5000), ProgramStatus.OUTPUT),
         ("b'y' * (400 << 20)", ProgramLimits(memory_mb=64), ProgramStatus.MEMORY),
@@ -88,8 +87,15 @@ def test_a_program_is_stopped_at_its_limits(
     assert result.status is status
     assert result.exit_code is None or status is not ProgramStatus.TIMEOUT
     assert len(result.stdout) <= limits.output_bytes
-    if "begun" in code:
-        assert result.stdout == "begun\n"
+
+
+def test_what_a_program_wrote_before_its_time_was_up_is_kept(any_sandbox: Sandbox) -> None:
+    for seconds in (0.2, 2, 20):  # until the program has begun within its time
+        result = any_sandbox.run("import signal; print('begun'); signal.pause()", limits=ProgramLimits(seconds=seconds))
+        assert result.status is ProgramStatus.TIMEOUT
+        if result.stdout:
+            break
+    assert result.stdout == "begun\n"
 
 
 def test_nothing_passes_from_one_program_to_the_next(any_sandbox: Sandbox) -> None:
@@ -118,15 +124,6 @@ def test_programs_run_at_the_same_time_and_none_is_mixed_up(any_sandbox: Sandbox
 
     with ThreadPoolExecutor(8) as threads:
         assert list(threads.map(run, range(200))) == [f"{number * 7} {number}\n" for number in range(200)]
-
-
-def test_two_workers_work_in_parallel(any_sandbox: Sandbox) -> None:
-    with ThreadPoolExecutor(2) as threads:
-        list(threads.map(any_sandbox.run, ["pass"] * 4))
-        start = time.monotonic()
-        results = list(threads.map(any_sandbox.run, ["import time; time.sleep(1)"] * 2))
-        spent = time.monotonic() - start
-    assert spent < sum(result.seconds for result in results)
 
 
 def test_a_session_keeps_variables_until_its_process_ends(any_sandbox: Sandbox) -> None:
@@ -204,22 +201,22 @@ def test_a_program_that_kills_its_worker_twice_is_to_blame(make: Callable[..., S
             assert session.run("print(1)").stdout == "1\n"
 
 
-def test_closing_ends_running_programs(any_sandbox: Sandbox, make: Callable[..., Sandbox]) -> None:
-    sandbox = make(any_sandbox.name, workers=1)
-    outcome: list[object] = []
-
-    def run() -> None:
+def test_workers_work_at_the_same_time_and_closing_ends_what_they_run(
+    any_sandbox: Sandbox, make: Callable[..., Sandbox], named: Callable[[str], list[int]]
+) -> None:
+    name = uuid.uuid4().hex[:15]
+    endless = f"import ctypes, signal; ctypes.CDLL(None).prctl(15, b'{name}', 0, 0, 0); signal.pause()"
+    sandbox = make(any_sandbox.name, workers=2)
+    with ThreadPoolExecutor(2) as threads:
+        programs = [threads.submit(sandbox.run, endless) for _ in range(2)]
         try:
-            outcome.append(sandbox.run("import time; time.sleep(60)", limits=ProgramLimits(seconds=60)))
-        except SandboxError as error:
-            outcome.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    time.sleep(1)
-    sandbox.close()
-    thread.join(20)
-    assert isinstance(outcome[0], SandboxError)
+            until(lambda: len(named(name)) == 2, "both programs run")
+        finally:
+            sandbox.close()
+        for program in programs:
+            with pytest.raises(SandboxError):
+                program.result()
+    assert named(name) == []
     with pytest.raises(SandboxError, match="closed"):
         sandbox.run("")
 
