@@ -23,7 +23,13 @@ BRIDGES = ("trl",)  # modules that stand for the library of their name
 MAX_LINES, MAX_MEDIAN = 500, 180
 CLOCKS = {"perf_counter", "process_time", "thread_time", "monotonic"}
 ON_THE_CLOCK = {
+    "algos/rollout/test_vllm.py::test_requests_under_way_go_on_with_the_weights_that_come": (
+        "replies of 1,500 ids are under way when weights come; needs a GPU, or vLLM's build for CPUs"
+    ),
     "cli/test_options.py::test_a_value_below_its_bound_is_refused_by_the_name_of_its_option": "nobody waits: a number",
+    "envs/tools/test_search.py::test_an_answer_that_drips_is_given_up_in_time.drip": (
+        "a byte every 20 ms, for ever: its timeout comes at any pace of dripping"
+    ),
     "waiting.py::until": "polls, and gives up on what never comes; all tests that have to poll do it by this function",
 }
 """Places in the tests that look at a clock, sleep, or give something less than a second, each with its reason."""

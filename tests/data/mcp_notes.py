@@ -13,6 +13,7 @@ from mcp.types import CallToolResult, ImageContent, TextContent, ToolAnnotations
 
 server = MCPServer("notes", log_level="CRITICAL")
 KEPT: dict[str, list[str]] = defaultdict(list)
+BARRIERS: dict[int, asyncio.Barrier] = {}
 
 
 @server.tool()
@@ -25,10 +26,10 @@ def note(text: str, context: Context) -> str:  # type: ignore[type-arg]
 
 
 @server.tool(annotations=ToolAnnotations(read_only_hint=True))
-async def slow(seconds: float) -> str:
-    """Wait."""
-    await asyncio.sleep(seconds)
-    return "done"
+async def slow(together: int) -> str:
+    """Wait until as many calls as this are under way."""
+    async with BARRIERS.setdefault(together, asyncio.Barrier(together)):
+        return "done"
 
 
 @server.tool()

@@ -116,19 +116,14 @@ def test_a_request_leaves_nothing_to_the_generation_config_and_names_every_stop_
 
 
 def test_prompts_are_asked_for_at_the_same_time() -> None:
-    under_way = 0
+    under_way = asyncio.Barrier(3)
 
     class Slow(Server):
         """Answers once all have asked."""
 
         async def request(self, method: str, path: str = "", body: bytes | None = None) -> Response:
-            nonlocal under_way
-            under_way += 1
-            for _ in range(200):
-                if under_way == 3:
-                    break
-                await asyncio.sleep(0.01)
-            assert under_way == 3
+            async with asyncio.timeout(60), under_way:
+                pass
             return await super().request(method, path, body)
 
     client: Any = Slow(completion)

@@ -3,12 +3,10 @@ from __future__ import annotations
 import json
 import os
 import pickle
-import socket
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -38,27 +36,15 @@ def by_stdio(**more: Any) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    process = subprocess.Popen([sys.executable, str(SERVER), str(port)], stderr=subprocess.DEVNULL)
-    try:
-        deadline = time.monotonic() + 20
-        while time.monotonic() < deadline:
-            with socket.socket() as tried:
-                if tried.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            time.sleep(0.05)
-        yield f"http://127.0.0.1:{port}/mcp"
-    finally:
-        process.kill()
-        process.wait()
+def url(start: Callable[..., Any]) -> Iterator[str]:
+    server = start([sys.executable, str(SERVER), "{port}"])
+    yield server.url.removesuffix("/v1") + "/mcp"
+    server.kill()
 
 
 @pytest.fixture(scope="module")
 def env(url: str) -> Iterator[gym.Env[Any, Any]]:
-    made = gym.make(ENV, mcp={"notes": {"url": url, "timeout": 5.0, "price": 0.25, "latency": 2.0}})
+    made = gym.make(ENV, mcp={"notes": {"url": url, "timeout": 60.0, "price": 0.25, "latency": 2.0}})
     yield made
     made.close()
 
@@ -129,11 +115,8 @@ def test_the_reward_is_that_of_the_environment_without_servers(env: gym.Env[Any,
 
 def test_calls_that_read_run_at_the_same_time(env: gym.Env[Any, Any]) -> None:
     env.reset(seed=0)
-    called(env, "slow", seconds=0)  # connects
-    before = time.monotonic()
-    *_, info = env.step([{"name": "slow", "arguments": {"seconds": 0.5}}] * 4)
+    *_, info = env.step([{"name": "slow", "arguments": {"together": 4}}] * 4)  # each ends when all have begun
     assert [one.value for one in info["calls"]] == [{"result": "done"}] * 4
-    assert time.monotonic() - before < 1.5
 
 
 def test_the_tools_are_methods_for_trl(url: str) -> None:
@@ -162,7 +145,7 @@ def test_what_a_server_refuses_is_an_error_of_the_call(env: gym.Env[Any, Any]) -
 
 @pytest.mark.parametrize(
     ("outages", "name", "arguments", "status"),
-    [("infra_error", "slow", {"seconds": 30}, None), ("observed", "slow", {"seconds": 30}, "TIMEOUT"),
+    [("infra_error", "slow", {"together": 2}, None), ("observed", "slow", {"together": 2}, "TIMEOUT"),
      ("infra_error", "die", {}, None), ("observed", "die", {}, "EXEC_ERR")],
 )  # fmt: skip
 def test_a_server_that_hangs_or_dies_is_an_outage(
@@ -171,9 +154,7 @@ def test_a_server_that_hangs_or_dies_is_an_outage(
     given = by_stdio() if name == "die" else {"notes": {"url": url, "timeout": 2.0}}
     env = gym.make(ENV, mcp=given, outages=outages)
     env.reset(seed=0)
-    before = time.monotonic()
-    *_, truncated, info = env.step([{"name": name, "arguments": arguments}])
-    assert time.monotonic() - before < 20.0  # it would take 30
+    *_, truncated, info = env.step([{"name": name, "arguments": arguments}])  # no second call comes: it has no end
     if status is None:
         assert (truncated, info["outcome"]) == (True, "infra_error")
     else:
@@ -279,7 +260,7 @@ def test_an_environment_with_servers_can_be_pickled(env: gym.Env[Any, Any]) -> N
         ({"a": {"url": "http://x", "tool": []}}, "unknown field `tool`"),
         ({"a": {"url": "http://127.0.0.1:9/mcp", "timeout": 2.0}}, "MCP server a cannot be used"),
         ({"a": {"command": "/no/such/program"}}, "MCP server a cannot be used"),
-        ({"a": {"command": sys.executable, "args": ["-c", "import time; time.sleep(9)"], "timeout": 0.5}}, "0.5 s"),
+        ({"a": {"command": sys.executable, "args": ["-c", "import sys; sys.stdin.read()"], "timeout": 1}}, "1 s"),
         ({"a": {"url": "http://x", "headers": {"authorization": "$NO_SUCH_VARIABLE"}}}, "NO_SUCH_VARIABLE"),
     ],
 )
@@ -312,4 +293,4 @@ def test_a_tool_can_be_called_outside_of_an_episode(url: str) -> None:
     assert tools.tools["note"].run({"text": "a"}, ToolContext()).value == {"result": "1 notes"}
     tools.end_episode()
     with pytest.raises(ExpertError, match="has not answered"):
-        McpTools({"notes": {"url": url, "timeout": 0.5}}).tools["slow"].run({"seconds": 9}, ToolContext())
+        McpTools({"notes": {"url": url, "timeout": 1.0}}).tools["slow"].run({"together": 2}, ToolContext())
