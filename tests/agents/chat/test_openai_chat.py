@@ -9,6 +9,7 @@ import socket
 import threading
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Protocol
@@ -321,14 +322,14 @@ def test_what_a_working_server_refuses_is_the_requests_fault(server: Server, con
 def test_no_more_requests_than_allowed_are_under_way(
     connect: Connect, monkeypatch: pytest.MonkeyPatch, put_forward: Callable[[float], None]
 ) -> None:
-    under_way, most, all_wait = 0, 0, threading.Event()
+    under_way, most, go_on = 0, 0, Future[None]()
     post = bounded_requests.BoundedClient.post
 
     async def counted(client: bounded_requests.BoundedClient, body: bytes) -> bounded_requests.Response:
         nonlocal under_way, most
         under_way += 1
         most = max(most, under_way)
-        assert await asyncio.to_thread(all_wait.wait, 60)
+        await asyncio.wrap_future(go_on)
         found = await post(client, body)
         under_way -= 1
         return found
@@ -340,11 +341,11 @@ def test_no_more_requests_than_allowed_are_under_way(
         caller.start()
     until(lambda: len(chat._under_way) == 12, "all requests to be asked for")
     put_forward(0)  # the event loop has begun all that may begin
-    assert under_way == 3
-    all_wait.set()
+    held = under_way
+    go_on.set_result(None)
     for caller in callers:
         caller.join()
-    assert most == 3
+    assert held == most == 3
     assert chat.meter.usage.calls == 12
 
 
