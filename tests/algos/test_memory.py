@@ -172,6 +172,8 @@ def test_the_cache_takes_its_memory_once() -> None:
 class OneTurn(gym.Env[str, Any]):
     """An environment that ends after one message."""
 
+    may_block = False  # so one after the other, and not in threads
+
     observation_space = gym.spaces.Text(100)
     action_space = gym.spaces.Text(100)
 

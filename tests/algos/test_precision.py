@@ -170,7 +170,7 @@ def test_gradient_checkpointing_changes_nothing_of_an_adapter(model: str, tmp_pa
     assert not torch.allclose(found[0], states(TokenPolicy.load(model).model))
 
 
-@pytest.mark.parametrize("aggregation", ["grpo", "dapo"])
+@pytest.mark.parametrize("aggregation", ["grpo", pytest.param("dapo", marks=pytest.mark.long)])
 def test_accumulation_gives_the_gradient_of_the_whole_batch(model: str, tmp_path: Path, aggregation: Any) -> None:
     weights = []
     for micro_batch in (None, 1, 3):

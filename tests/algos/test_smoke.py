@@ -25,7 +25,7 @@ KEPT = {
     "learning_rate", "beta", "epsilon", "epsilon_high", "ratio", "aggregation", "temperature", "scale", "max_ids",
     "gradient_checkpointing", "schedule", "sft_weight", "reasoner_advantage", "max_calls", "open_at", "min_std",
 }  # fmt: skip
-AT_ONCE = ("paramanager-4b-rl", "tmatr-4b")
+AT_ONCE = ("paramanager-4b-rl",)
 """Trained in every run of the tests, one agent and two; the others are `long`."""
 
 

@@ -105,7 +105,6 @@ def test_a_domain_written_by_hand_is_built_filtered_and_reported(
     assert main(["synth", str(folder)]) == 0
     out = capsys.readouterr().out
     assert "near-duplicate" in out
-    assert f"toolorchestra train grpo --env {folder}\n" in out
     report = json.loads((folder / "report.json").read_bytes())
     assert [stage["name"] for stage in report["stages"]] == ["build", "filter"]
     assert report["not_run"] == [{"name": "unsolved in pass@8", "why": "no solver was given"}]
@@ -157,6 +156,7 @@ def test_good_and_bad_answers_and_a_failing_endpoint_lead_to_a_valid_domain(
     assert main(arguments) == 0
     captured = capsys.readouterr()
     assert "all checks passed" in captured.out
+    assert f"toolorchestra train grpo --env {folder}\n" in captured.out
     assert "repaired" in captured.err
     domain = load_domain(folder)
     assert set(domain.spec.tools) == {
@@ -404,7 +404,7 @@ def test_an_interruption_keeps_the_answers_under_way(server: Recorded, tmp_path:
 
     server.trouble = hold
     child = runs.start(options(server, tmp_path))
-    until(lambda: len(server.questions) == 9, "the ninth question")
+    until(lambda: len(server.questions) >= 9, "the ninth question")
     os.kill(child, signal.SIGINT)
     interrupted.set()
     assert runs.end() == 130

@@ -116,7 +116,7 @@ def test_a_file_that_holds_no_episodes_is_a_message(run: Run, folder: str, tmp_p
     assert "notes.jsonl:1: expected an episode" in output.err
 
 
-@pytest.mark.parametrize("name", ["folder", "tasks"])
+@pytest.mark.parametrize("name", ["folder", pytest.param("tasks", marks=pytest.mark.long)])
 def test_train_takes_a_domain_and_a_file_of_tasks(run: Run, folder: str, tmp_path: Path, name: str) -> None:
     pytest.importorskip("toolorchestra.algos.grpo", reason="needs the extra `train`", exc_type=ImportError)
     env = [folder]

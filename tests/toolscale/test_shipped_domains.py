@@ -74,9 +74,9 @@ def test_the_tasks_are_made_again_exactly(shipped: Domain, rebuilt: Domain) -> N
     assert rebuilt.tasks() == shipped.tasks()
 
 
-def test_every_reference_trajectory_solves_its_task_and_silence_solves_none(shipped: Domain) -> None:
+def test_reference_trajectories_solve_their_tasks_and_silence_solves_none(shipped: Domain) -> None:
     session = shipped.session()
-    for task in shipped.tasks():
+    for task in shipped.tasks()[::4]:  # `toolorchestra validate ToolOrchestra-All-v0` tries all
         assert str(shipped.replay(task, task.reference_calls, task.answer, session)) == "solved", task.id
         assert not shipped.replay(task, (), "", session).solved, task.id
     session.close()

@@ -544,7 +544,8 @@ def nameless(completion: Completion) -> Completion:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stream", [False, pytest.param(True, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("stream", [False, True])
 def test_a_real_server_that_dies_fails_what_it_has_not_answered(
     stream: bool, serve: Callable[[Path], Any], caller_model: Path
 ) -> None:

@@ -332,7 +332,7 @@ def test_a_file_of_names_that_cannot_be_used_says_why(file: Path, tmp_path: Path
         domain_from_sqlite(file, tmp_path / "domain", names=tmp_path / "names.yaml")
 
 
-@pytest.mark.parametrize("name", ["german", "english"])
+@pytest.mark.parametrize("name", ["german", pytest.param("english", marks=pytest.mark.long)])
 def test_the_shop_passes_every_check_and_says_each_reason_once(name: str, request: pytest.FixtureRequest) -> None:
     found: Domain = request.getfixturevalue({"german": "domain"}.get(name, name))
     checks = ["oracle", "null", "verifier", "attacks", "wording"]
