@@ -210,8 +210,17 @@ def test_many_sessions_at_once_are_apart(url: str, reference: Any) -> None:
     assert asyncio.run(all_of_them()) == [float(bool(number % 3)) for number in range(24)]
 
 
-def wait_for(freed: list[Served]) -> None:
-    until(lambda: freed, "the state is freed")
+def wait_for(freed: list[Served], forward: Callable[[float], None] = lambda seconds: None) -> None:
+    """Wait until a state is freed, and require that it is one.
+
+    `forward` lets the idle time pass, more than once: it counts from the end of the server's last answer.
+    """
+
+    def passed() -> bool:
+        forward(1001)
+        return bool(freed)
+
+    until(passed, "the state is freed")
     assert len(freed) == 1
 
 
@@ -246,16 +255,6 @@ def test_a_client_that_leaves_frees_its_state_at_once(url: str, freed: list[Serv
     wait_for(freed)
 
 
-def pass_by(forward: Callable[[float], None], freed: list[Served]) -> None:
-    """Let the idle time pass until a state is freed: more than once, as it counts from the end of a server's answer."""
-
-    def passed() -> bool:
-        forward(1001)
-        return bool(freed)
-
-    until(passed, "the state is freed")
-
-
 def test_a_client_that_vanishes_frees_its_state_within_its_time(
     impatient: str, freed: list[Served], forward: Callable[[float], None]
 ) -> None:
@@ -266,7 +265,7 @@ def test_a_client_that_vanishes_frees_its_state_within_its_time(
         forward(600)
         assert call(impatient, session, "find_dish", {"text": "soup"}).status_code == 200
     assert not freed
-    pass_by(forward, freed)
+    wait_for(freed, forward)
     assert call(impatient, session, "find_dish", {"text": "soup"}).status_code == 404
     assert raw_session(impatient)  # and its place
 
@@ -277,7 +276,7 @@ def test_no_stream_is_held_open_for_a_client_that_vanishes(
     session = raw_session(impatient)
     call(impatient, session, "reset", {"seed": 0})
     assert raw(impatient, "", {}, session, http="GET").status_code == 405
-    pass_by(forward, freed)
+    wait_for(freed, forward)
 
 
 # -------------------------------------------------------------------------------------------------------- attacks
