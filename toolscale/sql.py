@@ -124,14 +124,14 @@ def fetch(cursor: sqlite3.Cursor) -> tuple[list[str], list[dict[str, Any]]]:
         sqlite3.DataError: They are more than a domain can need.
     """
     names = [column[0] for column in cursor.description or ()]
-    rows: list[dict[str, Any]] = []
+    rows: list[tuple[Any, ...]] = []
     characters = 0
-    for row in cursor:
-        rows.append(dict(zip(names, row, strict=True)))
-        characters += sum(len(cell) for cell in row if isinstance(cell, (str, bytes)))
+    while some := cursor.fetchmany(100):
+        rows += some
+        characters += sum([len(cell) for row in some for cell in row if isinstance(cell, (str, bytes))])
         if len(rows) > _MAX_ROWS or characters > _MAX_CHARACTERS:
             raise sqlite3.DataError(f"more than {_MAX_ROWS:,} rows or {_MAX_CHARACTERS:,} characters")
-    return names, rows
+    return names, [dict(zip(names, row, strict=True)) for row in rows]
 
 
 def sql_error(error: Exception) -> str:
