@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import gc
 import json
 import os
@@ -119,34 +120,37 @@ def call(mini: Domain) -> Callable[..., ToolResult]:
     return run
 
 
+def edit_mini(folder: Path, path: str = "", value: Any = None, *, file: str = "domain.yaml") -> Path:
+    """Change a value of the copy of the mini domain in a folder, which is made first if it is not there."""
+    if not folder.exists():
+        shutil.copytree(MINI, folder)
+    content = yaml.load((folder / file).read_text(), yaml.CSafeLoader) or {}
+    if file == "domain.yaml":
+        content["today"] = "2025-07-23"
+        content["tables"]["orders"]["columns"]["day"]["recipe"] = {"dates": ["2025-07-01", "2025-07-22"]}
+    *parents, last = path.split(".") if path else [""]
+    place = content
+    for key in parents:
+        place = place[int(key)] if isinstance(place, list) else place[key]
+    key = int(last) if isinstance(place, list) else last
+    if value is ...:
+        del place[key]
+    elif path:
+        place[key] = value
+    (folder / file).write_text(yaml.dump(content, Dumper=yaml.CSafeDumper, sort_keys=False))
+    return folder
+
+
 @pytest.fixture
 def edited(tmp_path: Path) -> Callable[..., Path]:
     """Copy the mini domain with one value changed: ``edited("tools.spin.description", 3)``; ``...`` deletes."""
+    return functools.partial(edit_mini, tmp_path / "mini")
 
-    def edit(path: str = "", value: Any = None, *, file: str = "domain.yaml") -> Path:
-        folder = tmp_path / "mini"
-        if not folder.exists():
-            shutil.copytree(MINI, folder)
-        content = yaml.load((folder / file).read_text(), yaml.BaseLoader)
-        content = yaml.safe_load((folder / file).read_text()) if content else {}
-        content["today"] = "2025-07-23"
-        if file != "domain.yaml":
-            del content["today"]
-        else:
-            content["tables"]["orders"]["columns"]["day"]["recipe"] = {"dates": ["2025-07-01", "2025-07-22"]}
-        *parents, last = path.split(".") if path else [""]
-        place = content
-        for key in parents:
-            place = place[int(key)] if isinstance(place, list) else place[key]
-        key = int(last) if isinstance(place, list) else last
-        if value is ...:
-            del place[key]
-        elif path:
-            place[key] = value
-        (folder / file).write_text(yaml.safe_dump(content, sort_keys=False))
-        return folder
 
-    return edit
+@pytest.fixture(scope="module")
+def edited_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """The same, for a domain that all tests of a module read."""
+    return functools.partial(edit_mini, tmp_path_factory.mktemp("edited") / "mini")
 
 
 @pytest.fixture

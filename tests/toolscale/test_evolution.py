@@ -38,8 +38,7 @@ MEMO: dict[str, Any] = {
 }
 
 
-@pytest.fixture
-def folder(edited: Callable[..., Path]) -> Path:
+def for_evolution(edited: Callable[..., Path]) -> Path:
     """The mini domain with what each operator needs: a search by customer and day, and a rule that refuses."""
     edited("tools.list_orders.parameters.customer_id.column", "customers.customer_id", file="tools.yaml")
     edited("tools.list_orders.parameters.day.column", "orders.day", file="tools.yaml")
@@ -53,8 +52,13 @@ def folder(edited: Callable[..., Path]) -> Path:
 
 
 @pytest.fixture
-def domain(folder: Path) -> Domain:
-    return load_domain(folder)
+def folder(edited: Callable[..., Path]) -> Path:
+    return for_evolution(edited)
+
+
+@pytest.fixture(scope="module")
+def domain(edited_once: Callable[..., Path]) -> Domain:
+    return load_domain(for_evolution(edited_once))
 
 
 def made(domain: Domain, operator: Operator, count: int = 30, seed: int = 0) -> list[Task]:

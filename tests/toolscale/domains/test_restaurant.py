@@ -62,6 +62,7 @@ def test_its_rules_are_short(domain: Domain) -> None:
     assert len(domain.rules) <= 1500
 
 
+@pytest.mark.long
 def test_what_is_committed_is_what_its_files_build(domain: Domain, tasks: list[Task]) -> None:
     fresh = make_domain(domain.spec)
     filtered = Counter({why: count for why, count in domain.dropped.items() if why.startswith("filter: ")})

@@ -345,11 +345,19 @@ def made(name: str, place: Path, **options: Any) -> Path:
 
 
 @pytest.mark.parametrize(
-    "name", [name if name == "shop" else pytest.param(name, marks=pytest.mark.long) for name in DATABASES]
+    ("name", "checks"),
+    [
+        ("library", ["oracle", "verifier", "coverage"]),
+        *(pytest.param(name, None, marks=pytest.mark.long, id=f"{name} in all") for name in DATABASES),
+    ],
 )
-def test_an_external_file_becomes_a_domain_that_passes_every_check(name: str, folder_of: Callable[[str], Path]) -> None:
+def test_an_external_file_becomes_a_domain_that_passes_the_checks(
+    name: str, checks: list[str] | None, folder_of: Callable[[str], Path]
+) -> None:
     folder = str(folder_of(name))
-    report = check_environment("ToolOrchestra-Custom-v0", domain=folder, random_episodes=300, hostile=200)
+    report = check_environment(
+        "ToolOrchestra-Custom-v0", domain=folder, checks=checks, random_episodes=300, hostile=200
+    )
     found = {result.name: result for result in report.results}
     assert report.passed, report
     assert found["coverage"].verdict == "pass" or found["coverage"].counts["idle tools"] == 0
@@ -478,14 +486,14 @@ def test_whatever_the_nasty_file_loses_is_noted(tmp_path: Path) -> None:
         assert note in notes
 
 
-def test_the_same_file_gives_the_same_domain(tmp_path: Path) -> None:
+@pytest.mark.parametrize("records", ["sample", pytest.param("keep", marks=pytest.mark.long)])
+def test_the_same_file_gives_the_same_domain(records: Any, tmp_path: Path) -> None:
     shop(tmp_path / "shop.db")
     before = (tmp_path / "shop.db").read_bytes()
-    for records in ("keep", "sample"):
-        for name in ("one", "two"):
-            domain_from_sqlite(tmp_path / "shop.db", tmp_path / records / name, records=records)  # type: ignore[arg-type]
-        for file in ("domain.yaml", "tools.yaml", "intents.yaml"):
-            assert (tmp_path / records / "one" / file).read_bytes() == (tmp_path / records / "two" / file).read_bytes()
+    for name in ("one", "two"):
+        domain_from_sqlite(tmp_path / "shop.db", tmp_path / name, records=records)
+    for file in ("domain.yaml", "tools.yaml", "intents.yaml"):
+        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
     assert (tmp_path / "shop.db").read_bytes() == before
 
 
