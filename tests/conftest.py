@@ -42,6 +42,14 @@ settings.load_profile("toolorchestra")
 MINI = Path(__file__).parent / "data" / "mini"
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give all tests of a file to one worker of pytest-xdist, so that what they share is made once."""
+    from xdist.scheduler import LoadFileScheduling
+
+    return LoadFileScheduling(config, log)
+
+
 def pytest_collection_finish() -> None:
     """Keep modules and tests out of garbage collections, which trainers ask for and which took a third of a second."""
     gc.collect()

@@ -87,9 +87,9 @@ def test_copies_of_the_environment_have_the_same_forms(make: Callable[..., Any])
     assert [other.reset(seed=3)[0] for other in others] == [env.reset(seed=3)[0]] * 2
 
 
-def test_the_checks_of_an_environment_pass_with_forms(mini_folder: Path) -> None:
+def test_the_checks_of_an_environment_pass_with_forms(quick_folder: Path) -> None:
     checks = ("oracle", "null", "determinism", "snapshot")
-    report = check_environment("ToolOrchestra-Custom-v0", checks=checks, domain=mini_folder, answer="form")
+    report = check_environment("ToolOrchestra-Custom-v0", checks=checks, domain=quick_folder, answer="form")
     assert report, str(report)
 
 

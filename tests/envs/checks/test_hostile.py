@@ -154,7 +154,7 @@ def test_an_error_of_the_judge_is_found(wrong: Callable[..., list[str]], monkeyp
         raise ZeroDivisionError("the judge has a fault")
 
     monkeypatch.setattr(Domain, "verify", judge)
-    found = wrong(300)
+    found = wrong(60)
     assert found
     assert all(line.startswith("judge_error: ZeroDivisionError: the judge has a fault; action ") for line in found)
 
