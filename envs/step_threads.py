@@ -1,7 +1,8 @@
 """`StepThreads`: steps of environments, on the event loop where they take no time, in threads where they may block.
 
-A simulated step is over in microseconds and would pay more for being handed to a thread (40 to 110 µs) than for itself;
-a real tool, a sandbox or an expert at a server can take seconds, in which other episodes go on.
+A simulated step is over in microseconds and would pay more for being handed to a thread than for itself, though far
+less than for a model's reply; a real tool, a sandbox or an expert at a server can take seconds, in which other episodes
+go on.
 """
 
 from __future__ import annotations

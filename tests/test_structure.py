@@ -22,11 +22,18 @@ PROTOCOLS = ("toolorchestra", "paramanager", "masorchestra", "msarl", "tmatr", "
 BRIDGES = ("trl",)  # modules that stand for the library of their name
 MAX_LINES, MAX_MEDIAN = 500, 180
 CLOCKS = {"perf_counter", "process_time", "thread_time", "monotonic"}
+TIMEOUT = re.compile("timeout|seconds|deadline|grace", re.IGNORECASE)
 ON_THE_CLOCK = {
     "algos/rollout/test_vllm.py::test_requests_under_way_go_on_with_the_weights_that_come": (
         "replies of 1,500 ids are under way when weights come; needs a GPU, or vLLM's build for CPUs"
     ),
     "cli/test_options.py::test_a_value_below_its_bound_is_refused_by_the_name_of_its_option": "nobody waits: a number",
+    "envs/masorchestra/test_env.py::test_an_agent_has_a_bound_where_none_is_given": (
+        "its model answers only once the bound has come: a slower machine makes no other outcome"
+    ),
+    "envs/test_executor.py::test_an_outage_is_raised_unless_the_policy_is_to_observe_it": (
+        "its tool answers only once the timeout has come: a slower machine makes no other outcome"
+    ),
     "envs/tools/test_search.py::test_an_answer_that_drips_is_given_up_in_time.drip": (
         "a byte every 20 ms, for ever: its timeout comes at any pace of dripping"
     ),
@@ -154,7 +161,7 @@ def clocks(file: Path) -> Iterator[str]:
     def found(node: ast.AST, place: str) -> Iterator[str]:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             place = f"{place}.{node.name}".removeprefix(".")
-        if is_clock(node) or (isinstance(node, ast.Call) and (is_sleep(node) or any(map(is_short, timeouts(node))))):
+        if is_clock(node) or (isinstance(node, ast.Call) and is_sleep(node)) or any(map(is_short, timeouts(node))):
             yield place
         for child in ast.iter_child_nodes(node):
             yield from found(child, place)
@@ -180,13 +187,22 @@ def is_sleep(call: ast.Call) -> bool:
     return ast.unparse(call.func) in {"time.sleep", "asyncio.sleep"} and ast.unparse(call.args[0]) != "0"
 
 
-def timeouts(call: ast.Call) -> Iterator[ast.expr]:
-    """Yield the timeouts that a call is given."""
-    yield from (keyword.value for keyword in call.keywords if keyword.arg in {"timeout", "deadline"})
-    if ast.unparse(call.func) in {"asyncio.timeout", "asyncio.wait_for"}:
-        yield call.args[-1]
-    if isinstance(call.func, ast.Attribute) and call.func.attr in {"wait", "join", "acquire"}:
-        yield from (argument for argument in call.args if isinstance(argument, ast.Constant))
+def timeouts(node: ast.AST) -> Iterator[ast.expr]:
+    """Yield the timeouts that a call is given, or that an assignment or a patch sets."""
+    if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign) and node.value is not None:
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        if any(TIMEOUT.search(ast.unparse(target)) for target in targets):
+            yield node.value
+    if not isinstance(node, ast.Call):
+        return
+    yield from (keyword.value for keyword in node.keywords if keyword.arg in {"timeout", "deadline"})
+    if ast.unparse(node.func) in {"asyncio.timeout", "asyncio.wait_for"}:
+        yield node.args[-1]
+    if isinstance(node.func, ast.Attribute) and node.func.attr in {"wait", "join", "acquire"}:
+        yield from (argument for argument in node.args if isinstance(argument, ast.Constant))
+    name = ast.unparse(node.func).rpartition(".")[2]
+    if name in {"setattr", "setitem"} and any(TIMEOUT.search(ast.unparse(argument)) for argument in node.args[:-1]):
+        yield node.args[-1]
 
 
 def is_short(value: ast.expr) -> bool:
@@ -218,6 +234,11 @@ def test_no_test_depends_on_a_clock() -> None:
         ("asyncio.wait_for(a, 0.2)", [""]),
         ("event.wait(0.02)", [""]),
         ("event.wait(60)\nstart.time", []),
+        ("tool.timeout = 0.05\ntool.timeout = 5.0\ntool.price = 0.05", [""]),
+        ("GRACE: float = 0.1", [""]),
+        ("seen_seconds: list[float]", []),
+        ("patch.setattr(a, 'MESSAGE_SECONDS', 0.1)\npatch.setattr(a, 'MESSAGE_SECONDS', 60)", [""]),
+        ("patch.setattr('a.timeout', 0.1)\nsetattr(a, 'price', 0.1)", [""]),
     ],
 )
 def test_a_clock_in_a_test_is_seen(tmp_path: Path, code: str, places: list[str]) -> None:

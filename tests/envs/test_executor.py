@@ -281,17 +281,27 @@ def test_a_call_has_twice_the_time_of_its_tool_where_that_is_more_than_a_message
     assert seen == [160.0, 160.0, 1100.0]
 
 
-def test_a_blocking_write_waits_for_the_reads_before_it_and_holds_up_those_after_it(session: Session) -> None:
+def test_a_write_waits_for_the_reads_before_it_and_holds_up_those_after_it(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
     order: list[str] = []
+    begun: list[list[int]] = []  # which calls began together: what begins too early may still end in order
+    start = executor._start
+
+    def noted(*given: Any) -> Any:
+        begun.append(list(started := start(*given)))
+        return started
 
     def note(name: str) -> Callable[[], ToolResult]:
         return lambda: order.append(name) or ToolResult.ok(name)  # type: ignore[func-returns-value]
 
-    tools = waiting(
-        Waiting("first", note("first")), Waiting("write", note("write"), "write"), Waiting("last", note("last"))
-    )
-    records = execute([ParsedCall(name) for name in tools], ToolContext(session, tools=tools), clock=0.0, first=1)
-    assert order == [record.value for record in records] == ["first", "write", "last"]
+    monkeypatch.setattr(executor, "_start", noted)
+    tools = waiting(Waiting("read", note("read")), Waiting("write", note("write"), "write"), TOOLS["write1"])
+    names = ["read", "write", "read", "write1", "read"]
+    records = execute([ParsedCall(name) for name in names], ToolContext(session, tools=tools), clock=0.0, first=1)
+    assert [record.value for record in records] == names
+    assert order == ["read", "write", "read", "read"]
+    assert begun == [[0], [1], [2], [4]]
 
 
 def test_an_error_of_the_library_in_a_thread_is_raised(session: Session) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -31,19 +32,23 @@ def test_several_at_a_time_have_the_rewards_of_gymnasium(fake_server: Any) -> No
             over = terminated or truncated
         replies[env.unwrapped.episode.instruction] = texts  # type: ignore[attr-defined]
 
+    together = threading.Barrier(3, timeout=60)  # no episode goes on before all three have begun
+
     def answer(request: Any) -> Any:
         messages = request["messages"]
-        return fake_server.completion(replies[messages[1]["content"]][sum(m["role"] == "assistant" for m in messages)])
+        said = sum(message["role"] == "assistant" for message in messages)
+        if not said:
+            together.wait()
+        return fake_server.completion(replies[messages[1]["content"]][said])
 
     fake_server.respond = answer
     with ThreadPoolExecutor(3) as threads:
-        tasks = [{"env": ENV, "task_id": task_id, "seed": 0} for task_id in ids]
+        chosen: list[dict[str, Any]] = [{"task_id": ids[0]}, {"task_id": ids[1]}, {"split": "test", "index": 2}]
+        tasks = [{"env": ENV, "seed": 0} | one for one in chosen]
         episodes = list(threads.map(lambda task: play(task, fake_server.url, "m", api_key="K"), tasks))
     assert [one.task_id for one in episodes] == ids
     assert [one.reward for one in episodes] == [1.0] * 3
     assert set(fake_server.keys) == {"Bearer K"}
-    (first,) = {play({"env": ENV, "split": "test", "index": 0, "seed": 0}, fake_server.url, "m").task_id}
-    assert first == ids[0]
 
 
 def test_one_model_plays_all_agents_of_an_environment_of_several(fake_server: Any) -> None:

@@ -232,7 +232,10 @@ def raw(url: str, method: str, params: Any, session: str | None = None, http: st
     if session is not None:
         headers["mcp-session-id"] = session
     body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-    return httpx2.request(http, url, headers=headers, json=body, timeout=60)
+    with httpx2.stream(http, url, headers=headers, json=body, timeout=60) as answer:
+        if "event-stream" not in answer.headers.get("content-type", ""):  # it has no end
+            answer.read()
+        return answer
 
 
 def raw_session(url: str) -> str:

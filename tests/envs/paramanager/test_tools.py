@@ -186,6 +186,19 @@ def test_programs_of_real_models_run_in_the_sandbox(
     assert "<execution_result>\n12\n" in info["calls"][0].value
 
 
+def test_real_models_are_asked_at_the_same_time(make_env: Make, say: Say, scripted: Scripted) -> None:
+    together = threading.Barrier(3, timeout=60)  # none is answered before all three have been asked
+
+    def meet(request: ChatRequest) -> str:
+        together.wait()
+        return "The answer is \\boxed{12}."
+
+    env = make_env(experts={"ada": scripted("ada", meet), "bob": scripted("bob", meet)})
+    env.reset(seed=0)
+    *_, info = env.step(say("standard_reasoner", "critical_reviewer", ("standard_reasoner", {"model_id": "bob"})))
+    assert [str(call.status) for call in info["calls"]] == ["OK"] * 3
+
+
 def test_a_real_model_that_hangs_is_a_timeout_while_the_others_answer(
     make_env: Make, say: Say, scripted: Scripted
 ) -> None:

@@ -2,18 +2,21 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, wait
 from pathlib import Path
 
 import msgspec
 import pytest
+from waiting import until
 
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_folder import build_domain, make_domain, read_spec
 from toolorchestra.toolscale.errors import ExpertError, OptionError, SynthesisError
 from toolorchestra.toolscale.format import DomainSpec
-from toolorchestra.toolscale.synth.answer_store import ModelAnswer, ModelQuestion, RecordedModel
+from toolorchestra.toolscale.synth import model_queries
+from toolorchestra.toolscale.synth.answer_store import AnswerStore, ModelAnswer, ModelQuestion, RecordedModel
 from toolorchestra.toolscale.synth.draft import DomainDraft, fill_order, functions_text, tables_text
-from toolorchestra.toolscale.synth.model_queries import QuerySettings, StageCount
+from toolorchestra.toolscale.synth.model_queries import ModelQueries, QuerySettings, StageCount
 from toolorchestra.toolscale.synth.pipeline import SynthesisRecord, synthesise
 from toolorchestra.toolscale.synth.stages import Sizes, _evolutions
 from toolorchestra.toolscale.synth.templates import prompt
@@ -186,24 +189,37 @@ def test_yaml_written_by_hand_is_left_alone(tmp_path: Path) -> None:
 # how it asks
 
 
-def test_no_more_questions_are_under_way_than_allowed(tmp_path: Path) -> None:
-    lock, under_way, most, full = threading.Lock(), 0, 0, threading.Event()
+def test_no_more_questions_are_under_way_than_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock, under_way, most, go_on = threading.Lock(), 0, 0, threading.Event()
+    others = set(threading.enumerate())
 
-    class Counting(Model):
+    class Counting:
+        name = "counting"
+
         def ask(self, question: ModelQuestion) -> ModelAnswer:
             nonlocal under_way, most
             with lock:
                 under_way += 1
                 most = max(most, under_way)
-                if under_way == 3:
-                    full.set()
-            if "Write the function" in question.messages[1][1]:  # there are many of these
-                full.wait(60)
+            assert go_on.wait(60)
             with lock:
                 under_way -= 1
-            return super().ask(question)
+            return ModelAnswer("Yes.", 10, 5, 0.5)
 
-    run(tmp_path, Counting(), parallel=3)
+    def held(futures: Sequence[Future[object]]) -> object:
+        """Answer only once every thread asks: there are more questions than threads, and all wait for one."""
+        until(lambda: under_way == len(set(threading.enumerate()) - others), "all ask")
+        go_on.set()
+        return wait(futures)
+
+    monkeypatch.setattr(model_queries, "wait", held)
+    with (
+        AnswerStore(tmp_path / "answers.jsonl") as store,
+        ModelQueries(Counting(), store, QuerySettings(parallel=3)) as queries,
+    ):
+        count = queries.begin("tools")
+        found = queries.each(count, range(9), lambda n: queries.settle(count, str(n), f"Number {n}?", str))
+    assert found == ["Yes."] * 9
     assert most == 3
 
 

@@ -300,3 +300,15 @@ def test_a_process_cannot_read_the_environment_of_the_one_that_started_it(make: 
     key = {"API_KEY": "FOR_NO_PROGRAM"}  # that which /proc shows is what a process was started with
     done = subprocess.run([sys.executable, "-c", owner], env=os.environ | key, capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("None True\n\n", "")
+
+
+def test_threads_and_processes_are_counted_where_nothing_else_bounds_them(make: Callable[..., Sandbox]) -> None:
+    """`ProcessSandbox` has no control group, and the kernel counts this user's processes, all of them, as one."""
+    thread = "import threading\nfor _ in range(40): threading.Thread(target=threading.Event().wait).start()"
+    process = "import os, signal\nfor _ in range(40):\n    if os.fork() == 0: signal.pause()\nsignal.pause()"
+    limits = ProgramLimits(seconds=60, memory_mb=8_000, pids=16)  # with memory for the stacks of all threads
+    with make("process", workers=1, limits=limits) as sandbox:
+        for code in (thread, process):
+            result = sandbox.run(code)
+            assert result.status is ProgramStatus.ERROR
+            assert "processes and threads, of 16 at most." in result.stderr
