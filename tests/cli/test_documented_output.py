@@ -16,7 +16,9 @@ PAGES = [ROOT / "docs" / f"{name}.md" for name in ("cli", "recipes")]
 """Pages whose commands take seconds; they follow one another, and later ones read what earlier ones wrote."""
 SHORTER = {"validate": ["--only", "gymnasium", "random", "coverage"]}
 """Commands that are run in part, but for a test marked `long`: a line of the rest is one of another check."""
-OTHER_CHECKS = re.compile(r". +(oracle|null|determinism|snapshot|hostile|verifier|attacks|wording)\b|TIMEOUT\)|\d+ lines on ")
+OTHER_CHECKS = re.compile(
+    r". +(oracle|null|determinism|snapshot|hostile|verifier|attacks|wording)\b|TIMEOUT\)|\d+ lines on "
+)
 
 
 def shown(page: Path) -> list[tuple[list[str], list[str]]]:

@@ -4,6 +4,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -91,11 +92,11 @@ def test_error_messages_say_how_to_fix_a_call(make_env: Callable[..., Any]) -> N
 
 
 @pytest.fixture
-def wrong(make_env: Callable[..., Any]) -> Callable[..., list[str]]:
+def wrong(make_env: Callable[..., Any], quick_folder: Path) -> Callable[..., list[str]]:
     """Send hostile actions to an environment on the mini domain and return the faults found."""
 
     def run(count: int = 40) -> list[str]:
-        check = HostileCheck(make_env(disable_env_checker=True).unwrapped, random.Random(0))
+        check = HostileCheck(make_env(domain=quick_folder, disable_env_checker=True).unwrapped, random.Random(0))
         for _ in range(count):
             check.step()
         check.end_episode(whole=True)
@@ -154,7 +155,7 @@ def test_an_error_of_the_judge_is_found(wrong: Callable[..., list[str]], monkeyp
         raise ZeroDivisionError("the judge has a fault")
 
     monkeypatch.setattr(Domain, "verify", judge)
-    found = wrong(60)
+    found = wrong(300)
     assert found
     assert all(line.startswith("judge_error: ZeroDivisionError: the judge has a fault; action ") for line in found)
 
