@@ -418,6 +418,7 @@ def test_the_loss_of_each_token_is_multiplied_by_its_importance_up_to_a_cap(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("curves")
 def test_the_whole_command_runs_resumes_and_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = small(tmp_path, steps=1, sft_steps=2, sft_batch=2, save_every=1, eval_samples=1, eval_tasks=2)
     found = grpo.train(config)

@@ -71,6 +71,7 @@ def test_resuming_gives_the_weights_of_an_unbroken_run(tmp_path: Path) -> None:
     assert all(torch.equal(a, b) for a, b in pairs)
 
 
+@pytest.mark.usefixtures("curves")
 def test_the_command_leaves_a_policy_metrics_and_curves(tmp_path: Path) -> None:
     sft.train(small(tmp_path, steps=20, save_every=0))
     for name in ("metrics.jsonl", "curves.png", "final/renderer.json"):
