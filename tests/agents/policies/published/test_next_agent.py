@@ -55,8 +55,8 @@ def names(env: Any) -> list[str]:
 
 def test_reinforce_learns_to_solve_more_at_less_cost_than_random_choices(env: Any, puppeteer: Puppeteer):
     policy = puppeteer
-    untrained = Puppeteer(head=AgentHead.of(policy.head.actions, 0 * np.array(policy.head.weights)), sample=True)
-    (before, cost), (after, later) = measured(env, untrained, 200), measured(env, policy, 200)
+    heads = AgentHead.of(policy.head.actions, 0 * np.array(policy.head.weights)), policy.head
+    (before, cost), (after, later) = (measured(env, Puppeteer(head=one, sample=True), 200) for one in heads)
     assert mean_interval(np.subtract(after, before)).low > 0  # beyond chance, question by question
     assert later < cost
     assert STOP in policy.head.actions
