@@ -5,11 +5,12 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import until
 
 TEMPLATE = """\
 {%- for tool in tools or [] %}<|im_start|>tool
@@ -131,11 +132,16 @@ def caller_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="session")
-def serve(start: Callable[..., Any]) -> Callable[[Path], Any]:
-    """Start `transformers serve` with the model of a folder."""
+def require_serving() -> None:
+    """Skip the test where `transformers serve` cannot run."""
     if not importlib.util.find_spec("fastapi") or not importlib.util.find_spec("uvicorn"):
         pytest.skip("needs a server: pip install 'transformers[serving]'")
+
+
+@pytest.fixture(scope="session")
+def serve(start: Callable[..., Any]) -> Callable[[Path], Any]:
+    """Start `transformers serve` with the model of a folder, in a process of its own."""
+    require_serving()
     # `transformers serve` itself imports its other commands too, and so more than the extra `serving` installs
     code = "import sys; from transformers.cli.serve import Serve; "
     code += "Serve(sys.argv[1], host='127.0.0.1', port=int(sys.argv[2]), device='cpu')"
@@ -143,6 +149,14 @@ def serve(start: Callable[..., Any]) -> Callable[[Path], Any]:
 
 
 @pytest.fixture(scope="session")
-def served(serve: Callable[[Path], Any], caller_model: Path) -> str:
-    """The address of `transformers serve` with the model that calls tools."""
-    return serve(caller_model).url
+def served(caller_model: Path) -> Iterator[str]:
+    """The address of `transformers serve` with the model that calls tools, in a thread of this process."""
+    require_serving()
+    from transformers.cli.serve import Serve
+
+    running = Serve(str(caller_model), host="127.0.0.1", port=0, device="cpu", non_blocking=True)
+    try:
+        until(lambda: running.server.started, "the server to listen")
+        yield f"http://127.0.0.1:{running.server.servers[0].sockets[0].getsockname()[1]}/v1"
+    finally:
+        running.kill_server()

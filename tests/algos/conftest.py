@@ -1,14 +1,28 @@
 from __future__ import annotations
 
 import pytest
+from matplotlib.figure import Figure
 
 from toolorchestra.agents.builtin.compact_renderer import CompactRenderer
 from toolorchestra.agents.builtin.model import build_renderer
 from toolorchestra.agents.policies.reference import OraclePolicy
+from toolorchestra.algos import report
 from toolorchestra.algos.demonstrations import Demonstration, play_policy
 from toolorchestra.algos.rollout.starts import Start, make_env, starts
 
 ENV = "ToolOrchestra-Restaurant-v0"
+
+
+@pytest.fixture
+def curves() -> None:
+    """Let trainings draw their curves, as they do outside the tests."""
+
+
+@pytest.fixture(autouse=True)
+def _blank_curves(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the curves of trainings blank where a test does not ask for them: they take half of a small training."""
+    if "curves" not in request.fixturenames:
+        monkeypatch.setattr(report, "draw_curves", lambda *_: Figure((1, 1)))
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 import torch
-from waiting import until
 
 from toolorchestra.agents.builtin.model import TokenPolicy
 from toolorchestra.algos import sft
@@ -27,7 +26,7 @@ MINI = str(ROOT / "tests" / "data" / "mini")
 
 
 def small(output: Path, **changes: Any) -> sft.TrainSFT:
-    settings = {"env": MINI, "difficulty": (1,), "steps": 4, "batch": 4, "replays": 1, "threads": 1, "save_every": 1}
+    settings = {"env": MINI, "difficulty": (1,), "steps": 3, "batch": 2, "replays": 1, "threads": 1, "save_every": 1}
     return sft.TrainSFT(output=output, **(settings | changes))  # type: ignore[arg-type]
 
 
@@ -75,7 +74,7 @@ def test_only_the_newest_complete_checkpoints_are_kept(tmp_path: Path) -> None:
 def test_a_training_keeps_as_many_checkpoints_as_it_was_told(tmp_path: Path) -> None:
     sft.train(small(tmp_path / "run", keep_checkpoints=2))
     kept = sorted(path.name for path in (tmp_path / "run" / "checkpoints").iterdir() if path.is_dir())
-    assert kept == ["checkpoint-3", "checkpoint-4"]
+    assert kept == ["checkpoint-2", "checkpoint-3"]
 
 
 def test_a_checkpoint_that_is_being_written_is_none_and_the_run_goes_on_from_the_one_before(
@@ -147,15 +146,8 @@ def test_a_warm_start_that_was_made_is_not_made_again(tmp_path: Path, monkeypatc
 def test_a_second_training_is_refused_and_leaves_the_folder_where_it_is(tmp_path: Path, resume: bool) -> None:
     run = tmp_path / "run"
     sft.train(small(run, steps=1))
-    program = "import sys; from pathlib import Path; from toolorchestra.toolscale.claim import Claim; "
-    program += "claim = Claim.of_folder(Path(sys.argv[1])); print(flush=True); sys.stdin.read()"
-    command = [sys.executable, "-c", program, str(run)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as first:
-        assert first.stdout is not None
-        first.stdout.readline()
-        with pytest.raises(InUseError, match=rf"^{run} is being written by process {first.pid}\."):
-            sft.train(small(run, resume=resume))
-        first.kill()
+    with Claim.of_folder(run), pytest.raises(InUseError, match=rf"^{run} is being written by process {os.getpid()}\."):
+        sft.train(small(run, resume=resume))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run"]
     sft.train(small(run, steps=1))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run", "run.1"]
@@ -211,13 +203,20 @@ def test_a_run_where_a_file_is_in_the_way_is_named(tmp_path: Path, capsys: pytes
     assert capsys.readouterr().err == f"error: {problem}\n"
 
 
-def test_an_interruption_leaves_no_lock(tmp_path: Path) -> None:
+def test_an_interruption_leaves_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A training that is interrupted by Ctrl-C gives its folder up."""
-    command = [sys.executable, "-m", "toolorchestra.cli", "train", "sft", "--output", str(tmp_path / "run")]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as first:
-        metrics = tmp_path / "run" / "metrics.jsonl"
-        until(lambda: metrics.exists() or first.poll() is not None, "the training begins")
-        assert first.poll() is None, "the training was over before it could be interrupted: raise --steps"
-        first.send_signal(signal.SIGINT)
-        assert first.wait() == 130
-    assert not (tmp_path / "run" / ".lock").exists()
+    run, fit = tmp_path / "run", sft.fit
+    steps: list[int] = []
+
+    def interrupted(*arguments: Any, report: Any, **options: Any) -> None:
+        def interrupt(step: int, metrics: dict[str, float]) -> None:
+            assert (run / ".lock").exists()
+            steps.append(step)
+            signal.raise_signal(signal.SIGINT)
+
+        fit(*arguments, report=interrupt, **options)
+
+    monkeypatch.setattr(sft, "fit", interrupted)
+    assert main(["train", "sft", "--env", MINI, "--difficulty", "1", "--batch", "2", "--output", str(run)]) == 130
+    assert len(steps) == 1
+    assert not (run / ".lock").exists()

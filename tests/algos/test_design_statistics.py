@@ -99,8 +99,8 @@ def test_what_is_taught_is_laid_out_as_rollouts_are(env: gym.Env[Any, Any]) -> N
 
 def test_a_run_reports_designs_and_keeps_its_language(tmp_path: Path) -> None:
     config = grpo.TrainGRPO(
-        env=ENV, output=tmp_path / "run", difficulty=(1,), sft_steps=5, steps=1, groups=2, group_size=2, in_flight=4,
-        eval_samples=1, threads=1, save_every=0, filters=("invalid",),
+        env=ENV, output=tmp_path / "run", difficulty=(1,), sft_steps=1, sft_batch=2, steps=1, groups=2,
+        group_size=2, in_flight=4, eval_samples=1, eval_tasks=2, threads=1, save_every=0, filters=("invalid",),
     )  # fmt: skip
     grpo.train(config)
     lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()

@@ -15,6 +15,7 @@ from toolorchestra.algos.options_one_agent import TrainSFT
 from toolorchestra.algos.smoke import make_tiny_model
 from toolorchestra.toolscale.errors import OptionError
 
+MINI = str(Path(__file__).parents[1] / "data" / "mini")
 COLUMNS = (
     "question_id", "question_url", "question", "reference_answer", "prev_messages", "model_name", "model_answer",
     "model_reasoning", "task", "question_license", "question_source", "community_answer_score",
@@ -86,7 +87,7 @@ def test_a_model_learns_from_the_share_of_rows_that_is_asked_for(
     seen: list[Any] = []
     monkeypatch.setattr(sft, "fit", lambda policy, rows, *_, **__: seen.extend((policy, ids) for ids, _ in rows))
     config = TrainSFT(
-        env="ToolOrchestra-Math-v0", model=str(make_tiny_model(tmp_path / "model")), output=tmp_path / "run",
+        env=MINI, model=str(make_tiny_model(tmp_path / "model")), output=tmp_path / "run",
         general=(str(file),), general_share=0.25, difficulty=(1,), steps=50, batch=4, replays=1, threads=1,
     )  # fmt: skip
     sft.teach(config)

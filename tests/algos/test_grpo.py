@@ -20,7 +20,7 @@ from toolorchestra.algos.group_rollouts import Curriculum, GroupRollouts, diverg
 from toolorchestra.algos.options_one_agent import TrainGRPO
 from toolorchestra.algos.rollout.engine import RolloutEngine, RolloutRequest, Row
 from toolorchestra.algos.rollout.generation import Generation
-from toolorchestra.algos.rollout.sampling import ModelSampler
+from toolorchestra.algos.rollout.sampling import ModelSampler, Sample
 from toolorchestra.algos.rollout.starts import make_env, starts
 from toolorchestra.algos.trl_trainers import BundlingGRPOTrainer
 from toolorchestra.envs.episode import read_episodes
@@ -36,7 +36,7 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A policy after a few steps of warm start: it knows the format, and little else."""
     folder: Path = tmp_path_factory.mktemp("start")
     config = grpo.sft.TrainSFT(
-        env=MINI, output=folder, difficulty=(1,), steps=30, batch=8, replays=1, threads=1, save_every=0
+        env=MINI, output=folder, difficulty=(1,), steps=10, batch=4, replays=1, threads=1, save_every=0
     )
     grpo.sft.teach(config).save(folder / "start")
     return folder / "start"
@@ -418,9 +418,9 @@ def test_the_loss_of_each_token_is_multiplied_by_its_importance_up_to_a_cap(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("curves")
 def test_the_whole_command_runs_resumes_and_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    config = small(tmp_path, steps=1, sft_steps=4, save_every=1, eval_samples=1, max_turns=2)
-    config = replace(config, eval_split="test_intents")  # a few tasks
+    config = small(tmp_path, steps=1, sft_steps=2, sft_batch=2, save_every=1, eval_samples=1, eval_tasks=2)
     found = grpo.train(config)
     assert np.mean([outcome or 0.0 for outcome in found["results"]["oracle"]]) == 1.0
     shown = capsys.readouterr().out
@@ -429,7 +429,7 @@ def test_the_whole_command_runs_resumes_and_reports(tmp_path: Path, capsys: pyte
     for name in ("metrics.jsonl", "curves.png", "summary.json", "final/model.safetensors", "final/renderer.json"):
         assert (tmp_path / name).exists(), name
     episodes = list(read_episodes(tmp_path / "episodes.jsonl"))
-    assert len(episodes) == len(found["results"]["oracle"])
+    assert len(episodes) == len(found["results"]["oracle"]) == 2
     for turn in (turn for episode in episodes for turn in episode.turns):
         assert turn.logprobs is not None
         assert len(turn.logprobs) == len(turn.token_ids or ()) > 0
@@ -442,18 +442,35 @@ def test_the_whole_command_runs_resumes_and_reports(tmp_path: Path, capsys: pyte
 # ------------------------------------------------------------------------------------------ where tools are experts
 
 
-def test_training_where_tools_are_experts_reports_the_parts_of_the_reward_and_draws_the_calls(tmp_path: Path) -> None:
+def test_training_where_tools_are_experts_reports_the_parts_of_the_reward_and_draws_the_calls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def recite(self: ModelSampler, prompts: Any, limits: Any, keys: Any) -> list[Sample]:
+        """Ask an expert before the answer, or half of the time nobody."""
+        ask, end = (
+            self.renderer.encode_action(
+                {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": name, "arguments": "{}"}}]}
+            )
+            for name in ("standard_reasoner", "final_answer")
+        )
+        asked = [str(ask)[1:-1] in str(prompt) for prompt in prompts]
+        written = [end if key % 2 or over else ask for key, over in zip(keys, asked, strict=True)]
+        return [Sample(ids, [-0.5] * len(ids)) for ids in written]
+
+    monkeypatch.setattr(ModelSampler, "__call__", recite)
     config = TrainGRPO(
-        env="ParaManager-Math-v0",
+        env="ParaManager-Custom-v0",
+        source="MathParity",
         output=tmp_path / "run",
         difficulty=(1,),
-        sft_steps=25,
+        sft_steps=1,
+        sft_batch=2,
         steps=1,
         groups=2,
-        group_size=2,
-        eval_samples=1,
-        eval_split="test_intents",
-        open_at=0,
+        group_size=4,
+        filters=(),
+        eval_samples=2,
+        eval_tasks=2,
         save_every=0,
         threads=1,
         max_turns=3,

@@ -186,6 +186,7 @@ def test_policies_played_on_different_tasks_are_not_compared():
         closing_table({"SFT": [1, 0], "GRPO": [1, 0, 1]})
 
 
+@pytest.mark.usefixtures("curves")
 def test_the_curves_show_both_phases_with_labelled_axes(tmp_path):
     run = two_phases(tmp_path)
     run.heldout("sft", 4, [1, 0, 0, 0])
@@ -198,6 +199,7 @@ def test_the_curves_show_both_phases_with_labelled_axes(tmp_path):
     run.close()
 
 
+@pytest.mark.usefixtures("curves")
 def test_curves_of_an_empty_run_are_an_empty_figure(tmp_path):
     with RunLog(tmp_path, tensorboard=False) as run:
         assert draw_curves(run.records, {}).axes == []

@@ -25,7 +25,7 @@ def small(tmp_path: Path, **changes: object) -> sft.TrainSFT:
 def test_the_loss_is_trls_on_the_same_rows(
     good: list[Demonstration], renderer: CompactRenderer, tmp_path: Path
 ) -> None:
-    rows = sft_rows(renderer, good, rows=4, rng=random.Random(0), curriculum=False)
+    rows = sft_rows(renderer, good, rows=2, rng=random.Random(0), curriculum=False)
     policy = TokenPolicy.built_in(renderer, seed=0)
     width = max(len(ids) for ids, _ in rows)
     ids = torch.tensor([row + [renderer.pad_id] * (width - len(row)) for row, _ in rows])
@@ -39,7 +39,7 @@ def test_the_loss_is_trls_on_the_same_rows(
         rows * 10,
         small(tmp_path),
         output=tmp_path,
-        batch=4,
+        batch=2,
         learning_rate=0.0,
         report=lambda step, metrics: seen.append(metrics["loss"]),
     )
@@ -49,13 +49,13 @@ def test_the_loss_is_trls_on_the_same_rows(
 def test_any_number_of_rows_at_once_gives_the_same_weights(
     good: list[Demonstration], renderer: CompactRenderer, tmp_path: Path
 ) -> None:
-    rows = sft_rows(renderer, good, rows=12, rng=random.Random(0), curriculum=False)
+    rows = sft_rows(renderer, good, rows=6, rng=random.Random(0), curriculum=False)
     weights = []
     for micro_batch, checkpointing in ((None, False), (1, False), (2, True)):
         policy = TokenPolicy.built_in(renderer, seed=0)
         config = small(tmp_path, gradient_checkpointing=checkpointing, micro_batch=micro_batch)
         config.set_up(policy.model)
-        sft.fit(policy, rows, config, output=tmp_path, batch=6, learning_rate=1e-3)
+        sft.fit(policy, rows, config, output=tmp_path, batch=3, learning_rate=1e-3)
         weights.append([parameter.detach() for parameter in policy.model.parameters()])
     for found in weights[1:]:
         assert max(float((a - b).abs().max()) for a, b in zip(found, weights[0], strict=True)) < 1e-4
@@ -71,6 +71,7 @@ def test_resuming_gives_the_weights_of_an_unbroken_run(tmp_path: Path) -> None:
     assert all(torch.equal(a, b) for a, b in pairs)
 
 
+@pytest.mark.usefixtures("curves")
 def test_the_command_leaves_a_policy_metrics_and_curves(tmp_path: Path) -> None:
     sft.train(small(tmp_path, steps=20, save_every=0))
     for name in ("metrics.jsonl", "curves.png", "final/renderer.json"):

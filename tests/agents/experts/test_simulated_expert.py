@@ -15,7 +15,7 @@ from toolorchestra.agents.experts.simulated_expert import SimulatedExpert
 from toolorchestra.agents.experts.specification import ExpertSpec, Latency, Tokens
 from toolorchestra.agents.problems import Problem, Step
 
-MANY = 4000
+MANY = 2000
 
 
 def spec(**changes: object) -> ExpertSpec:
@@ -140,7 +140,7 @@ def vote(experts: list[SimulatedExpert], number: int, samples: int) -> bool:
 def test_voting_helps_with_diminishing_returns_and_different_models_help_more():
     one = SimulatedExpert("ada", spec(skills={"other": 0.6}))
     pool = [SimulatedExpert(name, spec(skills={"other": 0.6})) for name in ("ada", "bob", "cyd", "dee", "eve")]
-    problems = 1500
+    problems = 800
     mono = [mean(vote([one], i, samples) for i in range(problems)) for samples in (1, 5, 25)]
     mixed = mean(vote(pool, i, 5) for i in range(problems))
     assert mono[0] + 0.04 < mono[1]

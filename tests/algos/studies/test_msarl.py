@@ -57,9 +57,9 @@ def leave(folder: Path, cell: Cell, system: str, seed: int) -> None:
     (folder / "metrics.jsonl").write_text("\n".join(map(json.dumps, lines)))
 
 
-@pytest.fixture
-def commands(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """The commands that were run, in place of trainings that take minutes; and the starts that were made."""
+@pytest.fixture(scope="module")
+def twice(tmp_path_factory: pytest.TempPathFactory) -> tuple[MSARLStudy, MSARLStudy, list[list[str]]]:
+    """The study made twice in one folder; and the commands run, in place of trainings that take minutes, and starts."""
     found: list[list[str]] = []
 
     def training(command: list[str], **_: Any) -> None:
@@ -74,14 +74,17 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
         found.append(["start", folder.name, str(steps), str(seed), str(len(configs))])
         folder.mkdir()
 
-    monkeypatch.setattr(msarl.subprocess, "run", training)
-    monkeypatch.setattr(msarl_start, "make_start", start)
-    return found
+    runs = tmp_path_factory.mktemp("study") / "runs"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(msarl.subprocess, "run", training)
+        patch.setattr(msarl_start, "make_start", start)
+        first, again = (msarl.run(2, 2, plan=PLAN, runs=runs) for _ in range(2))
+    return first, again, found
 
 
-@pytest.fixture
-def study(commands: list[list[str]], tmp_path: Path) -> MSARLStudy:
-    return msarl.run(2, 2, plan=PLAN, runs=tmp_path / "runs")
+@pytest.fixture(scope="module")
+def study(twice: tuple[MSARLStudy, MSARLStudy, list[list[str]]]) -> MSARLStudy:
+    return twice[0]
 
 
 def test_the_full_plan_is_what_decides_the_question_and_the_quick_one_a_part_of_it() -> None:
@@ -112,8 +115,9 @@ def test_systems_play_the_same_tasks_and_one_agent_makes_at_least_as_many_moves(
 
 
 def test_systems_of_a_cell_and_seed_begin_with_one_start_and_nothing_is_trained_twice(
-    study: MSARLStudy, commands: list[list[str]], tmp_path: Path
+    twice: tuple[MSARLStudy, MSARLStudy, list[list[str]]],
 ) -> None:
+    study, again, commands = twice
     starts = [command for command in commands if command[0] == "start"]
     trainings = [command for command in commands if command[0] != "start"]
     assert len(starts) == 2 * 4
@@ -122,7 +126,6 @@ def test_systems_of_a_cell_and_seed_begin_with_one_start_and_nothing_is_trained_
     for command in trainings:
         output, start = (Path(command[command.index(name) + 1]).name for name in ("--output", "--start"))
         assert output.split("-")[-3:] == start.split("-")[-3:]
-    again = msarl.run(2, 2, plan=PLAN, runs=tmp_path / "runs")
     assert again == study
     assert len(commands) == len(starts) + len(trainings)
 

@@ -28,6 +28,11 @@ def env() -> Any:
     return gym.make("ToolOrchestra-Math-v0", tools="full").unwrapped
 
 
+@pytest.fixture(scope="module")
+def puppeteer(env: Any) -> Puppeteer:
+    return Puppeteer.fit(env, episodes=512)
+
+
 def measured(env: Any, policy: Policy, tasks: int = 80) -> tuple[list[float], float]:
     """Return whether each task was solved, and the mean cost of one."""
     infos = [play_episode(env, policy, seed=seed, options=TEST) for seed in range(tasks)]
@@ -48,19 +53,19 @@ def names(env: Any) -> list[str]:
 # ------------------------------------------------------------------------------------------------------- Puppeteer
 
 
-def test_reinforce_learns_to_solve_more_at_less_cost_than_random_choices(env: Any):
-    policy = Puppeteer.fit(env, episodes=512)
-    untrained = Puppeteer(head=AgentHead.of(policy.head.actions, 0 * np.array(policy.head.weights)), sample=True)
-    (before, cost), (after, later) = measured(env, untrained, 200), measured(env, policy, 200)
+def test_reinforce_learns_to_solve_more_at_less_cost_than_random_choices(env: Any, puppeteer: Puppeteer):
+    policy = puppeteer
+    heads = AgentHead.of(policy.head.actions, 0 * np.array(policy.head.weights)), policy.head
+    (before, cost), (after, later) = (measured(env, Puppeteer(head=one, sample=True), 200) for one in heads)
     assert mean_interval(np.subtract(after, before)).low > 0  # beyond chance, question by question
     assert later < cost
     assert STOP in policy.head.actions
     assert "code:gpt_5" in policy.head.actions
 
 
-def test_a_greater_weight_of_cost_gives_a_cheaper_policy(env: Any):
-    careless, thrifty = (Puppeteer.fit(env, episodes=512, cost_weight=weight) for weight in (0.0, 1.0))
-    assert measured(env, thrifty)[1] < measured(env, careless)[1] / 2
+def test_a_greater_weight_of_cost_gives_a_cheaper_policy(env: Any, puppeteer: Puppeteer):
+    thrifty = Puppeteer.fit(env, episodes=256, cost_weight=1.0)
+    assert measured(env, thrifty, 20)[1] < measured(env, puppeteer, 20)[1] / 2
 
 
 def test_the_policy_stops_only_once_something_was_proposed_and_after_its_last_step(env: Any):
@@ -100,11 +105,11 @@ def test_sep_cma_es_scales_each_coordinate_by_itself():
 
 
 def test_evolution_finds_a_coordinator_that_solves_more_of_its_tasks_than_random_heads(env: Any):
-    policy = Trinity.fit(env, questions=16, generations=4, size=8)
+    policy = Trinity.fit(env, questions=8, generations=3, size=8)
     assert policy.head.actions[-3:] == ROLES
 
     def solved(of: Trinity) -> int:
-        infos = [play_episode(env, of, seed=seed, options={"split": "train"}) for seed in range(16)]
+        infos = [play_episode(env, of, seed=seed, options={"split": "train"}) for seed in range(8)]
         return sum(info["outcome"] == "solved" for info in infos)
 
     shape = np.array(policy.head.weights).shape
