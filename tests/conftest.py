@@ -341,6 +341,13 @@ def reserved_port() -> Iterator[int]:
         yield bound.getsockname()[1]
 
 
+@pytest.fixture
+def port() -> Iterator[int]:
+    """Such a port."""
+    with reserved_port() as port:
+        yield port
+
+
 @pytest.fixture(scope="session")
 def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Started]]:
     """Start a server, offline, and wait until it listens: ``start(["python", …, "{port}"], VARIABLE="value")``."""
