@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 import torch
-from waiting import until
 
 from toolorchestra.agents.builtin.model import TokenPolicy
 from toolorchestra.algos import sft
@@ -213,11 +212,14 @@ def test_a_run_where_a_file_is_in_the_way_is_named(tmp_path: Path, capsys: pytes
 
 def test_an_interruption_leaves_no_lock(tmp_path: Path) -> None:
     """A training that is interrupted by Ctrl-C gives its folder up."""
-    command = [sys.executable, "-m", "toolorchestra.cli", "train", "sft", "--output", str(tmp_path / "run")]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as first:
-        metrics = tmp_path / "run" / "metrics.jsonl"
-        until(lambda: metrics.exists() or first.poll() is not None, "the training begins")
-        assert first.poll() is None, "the training was over before it could be interrupted: raise --steps"
+    program = "import signal, sys; from toolorchestra.algos import sft; from toolorchestra.cli.main import main; "
+    program += "sft.teach = lambda *_, **__: print('it trains', flush=True) or signal.pause(); sys.exit(main())"
+    command = [sys.executable, "-c", program, "train", "sft", "--output", str(tmp_path / "run")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as first:
+        assert first.stdout is not None
+        assert b"it trains\n" in iter(first.stdout.readline, b""), "it was over before it could be interrupted"
+        assert (tmp_path / "run" / ".lock").exists()
         first.send_signal(signal.SIGINT)
-        assert first.wait() == 130
+        first.communicate()
+    assert first.returncode == 130
     assert not (tmp_path / "run" / ".lock").exists()
