@@ -17,23 +17,6 @@ from toolorchestra.envs.episode import read_episodes
 
 Run = Callable[..., Any]
 TWO = ("--workers", 2)
-BLOCKING = """
-import itertools, signal, sys
-from toolorchestra.cli.main import main
-from toolorchestra.envs.base import OrchestrationEnv
-
-reset, begun = OrchestrationEnv.reset, itertools.count()
-
-def begin(*arguments, **options):
-    if next(begun) == 40:
-        signal.pause()
-    return reset(*arguments, **options)
-
-OrchestrationEnv.reset = begin
-if __name__ == "__main__":
-    sys.exit(main())
-"""
-"""The command, whose workers each begin 40 episodes, more than they are given at a time, and then wait to be ended."""
 
 
 def test_a_rollout_is_the_same_file_and_summary(run: Run, folder: str, tmp_path: Path, recorded: Path) -> None:
@@ -62,11 +45,12 @@ def test_episodes_of_a_chat_model_come_in_the_order_of_their_seeds(
     assert two.json["model"]["cost"] == pytest.approx(one.json["model"]["cost"])
 
 
-def test_a_killed_or_interrupted_rollout_is_resumed_to_the_same_file(run: Run, folder: str, tmp_path: Path) -> None:
+def test_a_killed_or_interrupted_rollout_is_resumed_to_the_same_file(
+    run: Run, folder: str, tmp_path: Path, blocking: Path
+) -> None:
     files = [tmp_path / "one.jsonl", tmp_path / "two.jsonl"]
     options = ("rollout", folder, "--policy", "noisy-oracle", "--split", "all", "--episodes", 400, "--out")
-    (tmp_path / "blocking.py").write_text(BLOCKING, encoding="utf-8")
-    command = [sys.executable, *map(str, (tmp_path / "blocking.py", *options, files[1], *TWO))]
+    command = [sys.executable, *map(str, (blocking, *options, files[1], *TWO))]
     ways: tuple[tuple[signal.Signals, tuple[str, ...]], ...] = ((signal.SIGINT, ()), (signal.SIGKILL, ("--resume",)))
     for how, more in ways:
         before = files[1].stat().st_size if files[1].exists() else 0
