@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterator
 from multiprocessing import resource_tracker
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from waiting import until
@@ -23,7 +23,10 @@ from toolorchestra.envs.tools import python
 from toolorchestra.toolscale import answers
 
 PROC = Path("/proc/self")
-KEPT_THREADS = {"tqdm_monitor": "one for all bars of a process"}
+KEPT_THREADS = {
+    "tqdm_monitor": "one for all bars of a process",
+    "rollout-trace-logger": "of TRL's asynchronous trainer, which does not end it",
+}
 KEPT_FILES = {
     "/site-packages/matplotlib/mpl-data/fonts/": "fonts are opened once in a process",
     "/dev/shm/pym-": "the heap of `multiprocessing`, which goes on to use what was given back",
@@ -68,7 +71,7 @@ def _children() -> set[str]:
 
 def _kept() -> tuple[set[str], set[str]]:
     """Return descriptors and children that are kept until the process ends, by whichever test needed them first."""
-    tracker = resource_tracker._resource_tracker  # type: ignore[attr-defined]  # of Python, for workers
+    tracker: Any = resource_tracker._resource_tracker  # of Python, for workers
     kept: list[tuple[int | None, ...]] = [(tracker._pid, tracker._fd)]
     if (verifier := answers._VERIFIER._process) is not None:  # imports sympy, which takes seconds
         assert verifier.stdin is not None
