@@ -22,9 +22,11 @@ import gymnasium as gym
 import pytest
 import yaml
 from hypothesis import settings
+from leftovers import nothing_left
 from waiting import until
 
 import toolorchestra  # noqa: F401 - registers the environments
+from toolorchestra.agents.chat import bounded_requests
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_folder import load_domain, make_domain, read_spec
 from toolorchestra.toolscale.errors import install_line
@@ -51,9 +53,20 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_collection_finish() -> None:
-    """Keep modules and tests out of garbage collections, which trainers ask for and which took a third of a second."""
+    """Keep modules and tests out of garbage collections, which trainers ask for and which took a third of a second.
+
+    And start the event loop of all requests, which is kept until the process ends.
+    """
+    bounded_requests._loop(os.getpid())
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail a test that leaves a thread, a process, a socket, a pipe or a file open."""
+    with nothing_left(request):
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -338,6 +351,13 @@ def reserved_port() -> Iterator[int]:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(("127.0.0.1", 0))
         yield bound.getsockname()[1]
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    """Such a port."""
+    with reserved_port() as port:
+        yield port
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import os
 import runpy
 import sys
@@ -43,4 +44,4 @@ def test_the_notebook_runs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     notebook = nbformat.read(EXAMPLES / "notebooks" / f"{name}.ipynb", 4)
     assert not any(cell.get("outputs") for cell in notebook.cells)
-    nbclient.NotebookClient(notebook, timeout=300).execute()
+    asyncio.run(nbclient.NotebookClient(notebook, timeout=300).async_execute())  # `execute` leaves its loop open

@@ -44,6 +44,16 @@ class _RuntimeConfinement(Confinement):
         return super().__call__(action, first, second, database, trigger)
 
 
+class _Ticks:
+    """Counts what SQLite does in a call, apart from the session, which its connection must not keep alive."""
+
+    count = 0
+
+    def __call__(self) -> bool:
+        self.count += 1
+        return self.count > _MAX_TICKS
+
+
 class Session:
     """One episode's database, in its initial state until a tool writes.
 
@@ -68,8 +78,7 @@ class Session:
         self.refused: set[Entry] = set()
         self.wrote = False
         self._tables = database.access
-        self._context = ToolContext(self)
-        self._ticks = 0
+        self._ticks = _Ticks()
         self._start: Changes = {}  # rows put in place by `restore`
         self._written: list[tuple[Tool, dict[str, Any]]] = []  # calls that wrote since then
         connection = self.connection
@@ -79,7 +88,7 @@ class Session:
         connection.execute("PRAGMA temp_store = MEMORY")
         connection.executescript(database.journalling)
         prepare_connection(connection)
-        connection.set_progress_handler(self._tick, _TICK)
+        connection.set_progress_handler(self._ticks, _TICK)
         connection.set_authorizer(_RuntimeConfinement(database.tables))
         connection.execute("SAVEPOINT episode")
         self.execute = connection.cursor().execute
@@ -89,10 +98,6 @@ class Session:
 
     def __setstate__(self, snapshot: Snapshot) -> None:
         self.restore(snapshot)
-
-    def _tick(self) -> bool:
-        self._ticks += 1
-        return self._ticks > _MAX_TICKS
 
     def reset(self) -> None:
         """Undo everything since the session began."""
@@ -106,11 +111,11 @@ class Session:
 
     def call(self, tool: Tool, arguments: dict[str, Any]) -> ToolResult:
         """Run `tool` with valid `arguments`; a call that does not end OK leaves nothing behind."""
-        self._ticks = 0
+        self._ticks.count = 0
         if tool.effect == "write":
             result = self._write(tool, arguments)
         elif self.wrote or not tool.reads_rows:
-            result = tool.run(arguments, self._context)
+            result = tool.run(arguments, ToolContext(self))
         else:
             result = self._read(tool, arguments)
         if result.operated:
@@ -125,7 +130,7 @@ class Session:
         found = known.get(key)
         if found is not None:
             return ToolResult(Status.OK, msgspec.json.decode(found[0]), None, found[1])
-        result = tool.run(arguments, self._context)
+        result = tool.run(arguments, ToolContext(self))
         if result.status is Status.OK:
             value = msgspec.json.encode(result.value)
             if len(value) <= _MAX_KNOWN_BYTES and msgspec.json.decode(value) == result.value:
@@ -140,7 +145,7 @@ class Session:
         execute("SAVEPOINT call")
         kept = False
         try:
-            result = tool.run(arguments, self._context)
+            result = tool.run(arguments, ToolContext(self))
             kept = result.status is Status.OK
         finally:
             if kept:
@@ -159,14 +164,14 @@ class Session:
         self.execute("SAVEPOINT episode")
         self._put(self._start)
         for tool, arguments in self._written:
-            self._ticks = 0
-            tool.run(arguments, self._context)
+            self._ticks.count = 0
+            tool.run(arguments, ToolContext(self))
 
     def touched(self) -> Changes:
         """Return the rows that were written since the reset, as they are now (written twice or back: once)."""
         if not self.wrote:
             return {}
-        self._ticks = 0
+        self._ticks.count = 0
         changes: Changes = {}
         execute = self.execute
         for entry in execute("SELECT * FROM _journal").fetchall():
@@ -194,7 +199,7 @@ class Session:
 
     def _put(self, changes: Changes) -> None:
         """Put rows in place of those with their keys."""
-        self._ticks = 0
+        self._ticks.count = 0
         execute = self.execute
         execute("PRAGMA defer_foreign_keys = ON")
         for name, rows in changes.items():  # all old rows first: new ones may take over their unique values

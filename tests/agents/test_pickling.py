@@ -87,7 +87,7 @@ def test_a_replayed_record_goes_on_where_it_was(duplicate: Callable[[Any], Any],
 
 def test_a_client_connects_anew_when_it_is_used(duplicate: Callable[[Any], Any]) -> None:
     pytest.importorskip("openai")
-    chat = RateLimitedChat(OpenAIChat("http://localhost:1/v1", "m", max_retries=0), requests_per_minute=5)
+    chat = RateLimitedChat(OpenAIChat("http://127.0.0.1:1/v1", "m", max_retries=0), requests_per_minute=5)
     twin: Any = duplicate(chat)
     assert twin._chat._client is None
     with chat, twin:

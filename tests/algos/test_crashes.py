@@ -203,20 +203,16 @@ def test_a_run_where_a_file_is_in_the_way_is_named(tmp_path: Path, capsys: pytes
     assert capsys.readouterr().err == f"error: {problem}\n"
 
 
-def test_an_interruption_leaves_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interruption_leaves_no_lock(tmp_path: Path) -> None:
     """A training that is interrupted by Ctrl-C gives its folder up."""
-    run, fit = tmp_path / "run", sft.fit
-    steps: list[int] = []
-
-    def interrupted(*arguments: Any, report: Any, **options: Any) -> None:
-        def interrupt(step: int, metrics: dict[str, float]) -> None:
-            assert (run / ".lock").exists()
-            steps.append(step)
-            signal.raise_signal(signal.SIGINT)
-
-        fit(*arguments, report=interrupt, **options)
-
-    monkeypatch.setattr(sft, "fit", interrupted)
-    assert main(["train", "sft", "--env", MINI, "--difficulty", "1", "--batch", "2", "--output", str(run)]) == 130
-    assert len(steps) == 1
-    assert not (run / ".lock").exists()
+    program = "import signal, sys; from toolorchestra.algos import sft; from toolorchestra.cli.main import main; "
+    program += "sft.teach = lambda *_, **__: print('it trains', flush=True) or signal.pause(); sys.exit(main())"
+    command = [sys.executable, "-c", program, "train", "sft", "--output", str(tmp_path / "run")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as first:
+        assert first.stdout is not None
+        assert b"it trains\n" in iter(first.stdout.readline, b""), "it was over before it could be interrupted"
+        assert (tmp_path / "run" / ".lock").exists()
+        first.send_signal(signal.SIGINT)
+        first.communicate()
+    assert first.returncode == 130
+    assert not (tmp_path / "run" / ".lock").exists()

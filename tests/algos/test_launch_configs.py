@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -58,15 +57,12 @@ def test_shellcheck_finds_nothing_in_a_script(script: str) -> None:
     assert checked.returncode == 0, checked.stdout
 
 
-def submit(folder: Path, *options: str, **more: str) -> tuple[subprocess.CompletedProcess[str], str]:
+def submit(folder: Path, port: int, *options: str, **more: str) -> tuple[subprocess.CompletedProcess[str], str]:
     """Run the script as Slurm would on two nodes, and return how it ended, and what it asked of `srun`."""
     scontrol = '#!/bin/bash\n[ "$*" = "show hostnames a[1-2]" ]\necho localhost\necho other\n'
     for name, text in {"srun": SRUN, "scontrol": scontrol, **more}.items():
         (folder / name).write_text(text, encoding="utf-8")
         (folder / name).chmod(0o755)
-    with socket.socket() as one:
-        one.bind(("localhost", 0))
-        port = one.getsockname()[1]
     environment = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")}
     environment |= {"SLURM_JOB_NODELIST": "a[1-2]", "SLURM_NNODES": "2", "SLURM_JOB_ID": "7", "PROCESSES": "1"}
     environment |= {"PATH": f"{folder}{os.pathsep}{BIN}{os.pathsep}{os.environ['PATH']}", "PORT": str(port)}
@@ -79,12 +75,12 @@ def submit(folder: Path, *options: str, **more: str) -> tuple[subprocess.Complet
 
 @pytest.mark.slow
 @pytest.mark.long
-def test_the_slurm_script_trains_on_two_nodes(tmp_path: Path) -> None:
+def test_the_slurm_script_trains_on_two_nodes(tmp_path: Path, port: int) -> None:
     if not (BIN / "torchrun").exists():
         pytest.skip("torchrun is not beside this Python: pip install 'toolorchestra[train]'")
     run = tmp_path / "run"
     options = ["--steps", "2", "--batch", "4", "--replays", "1", "--difficulty", "1", "--output", str(run)]
-    done, log = submit(tmp_path, "sft", "--env", "ToolOrchestra-Restaurant-v0", *options)
+    done, log = submit(tmp_path, port, "sft", "--env", "ToolOrchestra-Restaurant-v0", *options)
     assert done.returncode == 0, done.stderr
     assert "--nnodes 2 --nproc_per_node 1 --rdzv_backend c10d --rdzv_endpoint localhost:PORT --rdzv_id 7 -m --" in log
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -92,8 +88,8 @@ def test_the_slurm_script_trains_on_two_nodes(tmp_path: Path) -> None:
     assert (run / "final" / "model.safetensors").is_file()
 
 
-def test_the_slurm_script_resumes_and_fails_with_a_node(tmp_path: Path) -> None:
+def test_the_slurm_script_resumes_and_fails_with_a_node(tmp_path: Path, port: int) -> None:
     torchrun = '#!/bin/bash\necho "$*"\nexit $((3 * SLURM_NODEID))\n'
-    done, _ = submit(tmp_path, "sft", "--output", "a folder", torchrun=torchrun)
+    done, _ = submit(tmp_path, port, "sft", "--output", "a folder", torchrun=torchrun)
     assert done.returncode == 3
     assert done.stdout.count("toolorchestra.cli train sft --output a folder --resume\n") == 2

@@ -11,6 +11,23 @@ import pytest
 
 from toolorchestra.cli.main import main
 
+BLOCKING = """
+import itertools, signal, sys
+from toolorchestra.cli.main import main
+from toolorchestra.envs.base import OrchestrationEnv
+
+reset, begun = OrchestrationEnv.reset, itertools.count()
+
+def begin(*arguments, **options):
+    if next(begun) == 40:
+        signal.pause()
+    return reset(*arguments, **options)
+
+OrchestrationEnv.reset = begin
+if __name__ == "__main__":
+    sys.exit(main())
+"""
+
 
 class Output(NamedTuple):
     code: int
@@ -32,6 +49,14 @@ def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., Output]:
         return Output(code, captured.out, captured.err)
 
     return run
+
+
+@pytest.fixture
+def blocking(tmp_path: Path) -> Path:
+    """The command as a script, whose process, or workers, begin 40 episodes each and then wait to be ended."""
+    script = tmp_path / "blocking.py"
+    script.write_text(BLOCKING, encoding="utf-8")
+    return script
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from waiting import until
 
 from toolorchestra.envs.episode import read_episodes
 from toolorchestra.toolscale.task import read_tasks
@@ -138,13 +138,15 @@ def test_standard_output_that_is_full_is_one_line(tmp_path: Path) -> None:
 # one writer
 
 
-def test_a_recording_that_another_process_writes_is_refused_with_its_id(run: Run, folder: str, tmp_path: Path) -> None:
+def test_a_recording_that_another_process_writes_is_refused_with_its_id(
+    run: Run, folder: str, tmp_path: Path, blocking: Path
+) -> None:
     out = tmp_path / "run.jsonl"
-    options = ["rollout", folder, "--split", "all", "--episodes", "3000", "--out", str(out), "--resume"]
-    with subprocess.Popen([*COMMAND, *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as first:
-        while not (out.exists() and out.stat().st_size):
-            assert first.poll() is None
-        first.send_signal(signal.SIGSTOP)
+    options = ["rollout", folder, "--split", "all", "--episodes", "400", "--out", str(out), "--resume"]
+    command = [sys.executable, str(blocking), *options]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as first:
+        until(lambda: first.poll() is not None or (out.exists() and out.stat().st_size), "an episode is written")
+        assert first.poll() is None, "all was played, though it waits to be ended"
         output = run(*options)
         assert (output.code, output.out) == (4, "")
         assert output.err.startswith(f"error: {out} is being written by process {first.pid}. Wait until it has ended")

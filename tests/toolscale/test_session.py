@@ -4,6 +4,7 @@ import copy
 import pickle
 import random
 import sqlite3
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -304,3 +305,11 @@ class Inexact(Tool):
 def test_a_value_that_json_cannot_hold_is_read_each_time(session: Session) -> None:
     tool = Inexact("inexact", "", {})
     assert [session.call(tool, {}).value for _ in range(2)] == [float("inf")] * 2
+
+
+def test_a_session_that_nothing_refers_to_is_freed_at_once_whether_it_was_closed_or_not(mini: Domain) -> None:
+    sessions = [mini.session(), mini.session()]
+    sessions[0].close()
+    left = [weakref.ref(session) for session in sessions]
+    sessions.clear()
+    assert [session() for session in left] == [None, None]

@@ -96,18 +96,18 @@ class _CentralPlace:
         self.key = secrets.token_bytes(32)
         self._listener = Listener(authkey=self.key)
         self.address = self._listener.address
-        threading.Thread(target=self._listen, name="calls of workers", daemon=True).start()
+        self._closed = False
+        self._thread = threading.Thread(target=self._listen, name="calls of workers", daemon=True)
+        self._thread.start()
 
     def _listen(self) -> None:
-        while True:
+        while not self._closed:
             try:
                 connection = self._listener.accept()
             except multiprocessing.AuthenticationError:
                 continue
             except (EOFError, ConnectionError):  # a worker was ended while it connected
                 continue
-            except OSError:  # closed
-                return
             threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
 
     @staticmethod
@@ -116,7 +116,11 @@ class _CentralPlace:
             connection.send_bytes(perform(connection.recv_bytes()))
 
     def close(self) -> None:
-        """Take no further calls."""
+        """Take no further calls; nothing happens the second time."""
+        self._closed = True
+        with contextlib.suppress(OSError):  # closed before
+            Client(self.address).close()  # wakes the thread, which would wait for ever for a socket that is closed
+        self._thread.join()
         self._listener.close()
 
 

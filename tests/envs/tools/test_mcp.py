@@ -42,7 +42,7 @@ def url(start: Callable[..., Any]) -> Iterator[str]:
     server.kill()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def env(url: str) -> Iterator[gym.Env[Any, Any]]:
     made = gym.make(ENV, mcp={"notes": {"url": url, "timeout": 60.0, "price": 0.25, "latency": 2.0}})
     yield made
@@ -292,5 +292,7 @@ def test_a_tool_can_be_called_outside_of_an_episode(url: str) -> None:
     tools = McpTools({"notes": {"url": url}})
     assert tools.tools["note"].run({"text": "a"}, ToolContext()).value == {"result": "1 notes"}
     tools.end_episode()
+    tools = McpTools({"notes": {"url": url, "timeout": 1.0}})
     with pytest.raises(ExpertError, match="has not answered"):
-        McpTools({"notes": {"url": url, "timeout": 1.0}}).tools["slow"].run({"together": 2}, ToolContext())
+        tools.tools["slow"].run({"together": 2}, ToolContext())
+    tools.end_episode()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,11 +49,22 @@ class Scripted:
         return ModelAnswer(self._answer(text), 10, 5, 0.001)
 
 
-def queries(model: Scripted, folder: Path, **settings: float) -> ModelQueries:
-    return ModelQueries(model, AnswerStore(folder / "answers.jsonl"), QuerySettings(parallel=1, **settings))  # type: ignore[arg-type]
+Make = Callable[..., ModelQueries]
 
 
-def test_a_faulty_proposal_is_shown_its_faults_and_fixed(tmp_path: Path):
+@pytest.fixture
+def queries() -> Iterator[Make]:
+    """Make queries whose answers are stored in a folder; the stores are closed afterwards."""
+    with contextlib.ExitStack() as stack:
+
+        def make(model: Scripted, folder: Path, **settings: Any) -> ModelQueries:
+            store = stack.enter_context(AnswerStore(folder / "answers.jsonl"))
+            return ModelQueries(model, store, QuerySettings(parallel=1, **settings))
+
+        yield make
+
+
+def test_a_faulty_proposal_is_shown_its_faults_and_fixed(tmp_path: Path, queries: Make):
     model = Scripted(lambda text: GOOD if "cannot be used" in text else BAD)
     pairs = propose_pairs(TOOLS, 2, queries(model, tmp_path))
     assert [pair.instruction for pair in pairs] == [
@@ -64,25 +77,25 @@ def test_a_faulty_proposal_is_shown_its_faults_and_fixed(tmp_path: Path):
     assert "- web_search: $0.0100 a call, 2 seconds, only reads. Searches." in model.questions[0]
 
 
-def test_of_a_batch_that_stays_faulty_the_good_pairs_are_kept(tmp_path: Path):
+def test_of_a_batch_that_stays_faulty_the_good_pairs_are_kept(tmp_path: Path, queries: Make):
     pairs = propose_pairs(TOOLS, 2, queries(Scripted(lambda text: BAD), tmp_path, repairs=1))
     assert [pair.instruction for pair in pairs] == ["Keep it cheap, please."]
 
 
 @pytest.mark.parametrize("text", ["no yaml: [", "[]", "- 3", "- {instruction: x, weights: {latency: .nan}}", "&a [*a]"])
-def test_what_is_no_list_of_pairs_yields_none(tmp_path: Path, text: str):
+def test_what_is_no_list_of_pairs_yields_none(tmp_path: Path, text: str, queries: Make):
     model = Scripted(lambda _: text)
     assert propose_pairs(TOOLS, 2, queries(model, tmp_path, repairs=2)) == []
     assert len(model.questions) == 3
 
 
-def test_batches_are_requested_as_different_users(tmp_path: Path):
+def test_batches_are_requested_as_different_users(tmp_path: Path, queries: Make):
     model = Scripted(lambda text: GOOD)
     propose_pairs(TOOLS, 30, queries(model, tmp_path))
     assert len(set(model.questions)) == len(model.questions) == 4
 
 
-def test_the_judge_drops_what_it_finds_inconsistent(tmp_path: Path):
+def test_the_judge_drops_what_it_finds_inconsistent(tmp_path: Path, queries: Make):
     def answer(text: str) -> str:
         if "Would an assistant" not in text:
             return GOOD
@@ -96,7 +109,7 @@ def test_the_judge_drops_what_it_finds_inconsistent(tmp_path: Path):
     assert report.not_run == {}
 
 
-def test_a_judge_without_a_verdict_does_not_pass(tmp_path: Path):
+def test_a_judge_without_a_verdict_does_not_pass(tmp_path: Path, queries: Make):
     ask = queries(Scripted(lambda text: "maybe" if "Would an" in text else GOOD), tmp_path, repairs=0)
     pairs = propose_pairs(TOOLS, 2, ask)
     judge = judge_pairs(pairs, TOOLS, ask)

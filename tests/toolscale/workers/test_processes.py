@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from leftovers import nothing_left
 from waiting import until
 
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
@@ -18,6 +19,13 @@ from toolorchestra.toolscale.workers.executors import make_executor
 from toolorchestra.toolscale.workers.pool import WorkerError
 from toolorchestra.toolscale.workers.processes import ProcessExecutor
 from toolorchestra.toolscale.workers.units import InProcess, Unit, failure, outcome
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The workers of `two` are replaced by tests: what is left is asked after all of them."""
+    with nothing_left(request):
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +112,7 @@ def test_closing_ends_the_workers_at_once() -> None:
         pid = next(run)
         assert alive(pid)
     assert not alive(pid)
+    executor.close()  # nothing happens
 
 
 DRIVER = """
