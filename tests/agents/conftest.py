@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
+import json
 import sys
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -157,6 +159,11 @@ def served(caller_model: Path) -> Iterator[str]:
     running = Serve(str(caller_model), host="127.0.0.1", port=0, device="cpu", non_blocking=True)
     try:
         until(lambda: running.server.started, "the server to listen")
-        yield f"http://127.0.0.1:{running.server.servers[0].sockets[0].getsockname()[1]}/v1"
+        address = f"http://127.0.0.1:{running.server.servers[0].sockets[0].getsockname()[1]}/v1"
+        body = {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 1}
+        asked = urllib.request.Request(f"{address}/chat/completions", json.dumps(body).encode())
+        asked.add_header("Content-Type", "application/json")
+        urllib.request.urlopen(asked).close()  # which starts its thread, which never ends
+        yield address
     finally:
         running.kill_server()

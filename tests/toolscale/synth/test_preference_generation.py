@@ -54,12 +54,14 @@ Make = Callable[..., ModelQueries]
 
 @pytest.fixture
 def queries() -> Iterator[Make]:
-    """Make queries whose answers are stored in a folder; the stores are closed afterwards."""
+    """Make queries whose answers are stored in a folder; threads and stores are closed afterwards."""
     with contextlib.ExitStack() as stack:
 
         def make(model: Scripted, folder: Path, **settings: Any) -> ModelQueries:
             store = stack.enter_context(AnswerStore(folder / "answers.jsonl"))
-            return ModelQueries(model, store, QuerySettings(parallel=1, **settings))
+            made = ModelQueries(model, store, QuerySettings(parallel=1, **settings))
+            stack.callback(made.close)
+            return made
 
         yield make
 
@@ -118,11 +120,18 @@ def test_a_judge_without_a_verdict_does_not_pass(tmp_path: Path, queries: Make):
 
 def test_no_question_is_sent_twice_and_the_budget_holds(tmp_path: Path):
     first = Scripted(lambda text: GOOD)
-    with AnswerStore(tmp_path / "answers.jsonl") as store:
-        pairs = propose_pairs(TOOLS, 16, ModelQueries(first, store, QuerySettings(parallel=1)))
+    settings = QuerySettings(parallel=1)
+    file = tmp_path / "answers.jsonl"
+    with AnswerStore(file) as store, contextlib.closing(ModelQueries(first, store, settings)) as queries:
+        pairs = propose_pairs(TOOLS, 16, queries)
     again = Scripted(lambda text: GOOD)
-    with AnswerStore(tmp_path / "answers.jsonl") as store:
-        assert propose_pairs(TOOLS, 16, ModelQueries(again, store, QuerySettings(parallel=1))) == pairs
+    with AnswerStore(file) as store, contextlib.closing(ModelQueries(again, store, settings)) as queries:
+        assert propose_pairs(TOOLS, 16, queries) == pairs
         assert again.questions == []
-        with pytest.raises(SynthesisError, match="budget of"):
-            propose_pairs(TOOLS, 17, ModelQueries(again, store, QuerySettings(parallel=1, budget=0.002)))
+    few = QuerySettings(parallel=1, budget=0.002)
+    with (
+        AnswerStore(file) as store,
+        contextlib.closing(ModelQueries(again, store, few)) as poor,
+        pytest.raises(SynthesisError, match="budget of"),
+    ):
+        propose_pairs(TOOLS, 17, poor)
