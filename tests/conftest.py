@@ -38,6 +38,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # As for a command that a script starts in the background. What the tests start would ignore Ctrl-C, too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+os.environ.setdefault("HF_HUB_OFFLINE", "1")  # no test needs it; there, each question takes seconds, and a thread
+
 settings.register_profile("toolorchestra", deadline=None, derandomize=True)  # no clock, no random draws
 settings.load_profile("toolorchestra")
 
@@ -55,9 +57,18 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 def pytest_collection_finish() -> None:
     """Keep modules and tests out of garbage collections, which trainers ask for and which took a third of a second.
 
-    And start the event loop of all requests, which is kept until the process ends.
+    The others are made less often. And start the event loop of all requests, which is kept until the process ends.
     """
     bounded_requests._loop(os.getpid())
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def what_lasts_is_collected_once() -> Iterator[None]:
+    """Keep what outlives a module's tests out of later garbage collections, too."""
+    yield
     gc.collect()
     gc.freeze()
 
