@@ -86,11 +86,17 @@ def test_only_the_reviewer_and_the_summariser_see_the_history(make_env: Make, sa
     ada = scripted("ada", r"<reasoning>Six.</reasoning><answer>\boxed{6}</answer>")
     env = make_env(experts={"ada": ada})
     env.reset(seed=0)
-    env.step(say("standard_reasoner", thought="Let us see."))
-    env.step(say("standard_reasoner", "critical_reviewer"))
-    env.step(say("ensemble_solver", "final_answer", thought="Enough."))
-    shows = ["Let us see." in prompt_of(ada, number) for number in range(len(ada.requests))]
-    assert shows == [False, False, True, *[False] * 4, True]
+    shown = []
+    for calls, thought in (
+        (["standard_reasoner"], "Let us see."),
+        (["standard_reasoner"], ""),
+        (["critical_reviewer"], ""),
+        (["ensemble_solver", "final_answer"], "Enough."),
+    ):
+        before = len(ada.requests)
+        env.step(say(*calls, thought=thought))
+        shown.append(["Let us see." in prompt_of(ada, number) for number in range(before, len(ada.requests))])
+    assert shown == [[False], [False], [True], [*[False] * 4, True]]
     summary = prompt_of(ada)
     assert summary.index("Let us see.") < summary.index("Six.") < summary.index("Enough.") < summary.index("ensemble_s")
     assert summary.count("Votes of 4") == 1  # what came in its own round
