@@ -30,14 +30,14 @@ class StatsCommand:
         from toolorchestra.cli.display import show
         from toolorchestra.cli.display_domains import beside_table, statistics_tables
         from toolorchestra.toolscale.domain_card import statistics_page
-        from toolorchestra.toolscale.domain_statistics import statistics
+        from toolorchestra.toolscale.domain_statistics import request_statistics, statistics
         from toolorchestra.toolscale.text_statistics import read_requests, text_statistics
 
         file = self.beside
         beside = None if file is None else [text_statistics(file.stem, read_requests(file))]
         domains = domains_of(self.env)
-        facts = [statistics(domain, tasks) for domain, tasks in domains]
-        texts = [text_statistics(domain.name, [task.instruction for task in tasks]) for domain, tasks in domains]
+        texts = [request_statistics(domain, tasks) for domain, tasks in domains]
+        facts = [statistics(*pair, requests) for pair, requests in zip(domains, texts, strict=True)]
         if self.json:
             return print_json([*texts, *beside] if beside else facts)
         if self.markdown:

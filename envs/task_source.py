@@ -38,6 +38,10 @@ class TaskSource(ABC):
             return question_source, (self.name,)
         return super().__reduce_ex__(protocol)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the tasks that are kept to be found sooner."""
+        return {name: value for name, value in vars(self).items() if name not in ("_by_id", "_fitting_known")}
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Return the source itself: it never changes."""
         return self

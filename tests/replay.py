@@ -15,6 +15,7 @@ then; the groups show it.
 
 from __future__ import annotations
 
+import functools
 import gzip
 import hashlib
 import importlib
@@ -100,7 +101,12 @@ def _cases() -> dict[str, Case]:
 def _recorded_source(env_id: str) -> dict[str, Any]:
     """Return the problems of MASBench that were recorded: what is not an axis is left to chance."""
     found = re.search(r"-MASBench(\w+)-v0", env_id)
-    return {"source": MASBenchSource(found[1].lower(), settings=InstanceSettings(load="steps"))} if found else {}
+    return {"source": _masbench(found[1].lower())} if found else {}
+
+
+@functools.cache
+def _masbench(axis: str) -> MASBenchSource:
+    return MASBenchSource(axis, settings=InstanceSettings(load="steps"))
 
 
 CASES = {name: case._replace(options=case.options | _recorded_source(case.env_id)) for name, case in _cases().items()}

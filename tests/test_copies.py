@@ -56,6 +56,14 @@ def test_a_copy_of_an_environment_plays_on_like_the_original(env_id: str, how: s
         one.close()
 
 
+def test_a_pickled_environment_of_a_shipped_domain_leaves_the_tasks_with_the_domain() -> None:
+    env = made("ToolOrchestra-Restaurant-v0")
+    env.reset(seed=1)
+    tasks = env.source.tasks("train")
+    assert len(pickle.dumps(env)) < len(pickle.dumps(tasks)) / 4
+    env.close()
+
+
 @pytest.mark.parametrize("how", COPIES)
 def test_a_copy_in_the_middle_of_an_episode_has_a_database_of_its_own(how: str) -> None:
     env = made("ToolOrchestra-Restaurant-v0")

@@ -21,9 +21,14 @@ _MAX_PATH = 12
 """Calls of an example's look-ups, and of its reference trajectory, that are shown."""
 
 
-def card(domain: Domain) -> str:
-    """Return the card of a domain: rules, entities, tools, example tasks and statistics, as Markdown."""
-    facts = statistics(domain)
+def card(domain: Domain, facts: Statistics | None = None) -> str:
+    """Return the card of a domain: rules, entities, tools, example tasks and statistics, as Markdown.
+
+    Args:
+        domain: The domain.
+        facts: Its figures, if they are known already.
+    """
+    facts = facts or statistics(domain)
     parts = [
         f"# {domain.spec.title}",
         f"`{domain.name}` · {facts.tools} tools · {facts.entries:,} entries · {facts.tasks:,} tasks · "

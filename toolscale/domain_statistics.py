@@ -17,14 +17,7 @@ from toolorchestra.toolscale.format import IntentSpec
 from toolorchestra.toolscale.lookups import raw_ids
 from toolorchestra.toolscale.sqltool import SqlTool
 from toolorchestra.toolscale.task import Task
-from toolorchestra.toolscale.text_statistics import (
-    nearest_similarity,
-    reading_ease,
-    segment_share,
-    trigrams,
-    type_token,
-    words,
-)
+from toolorchestra.toolscale.text_statistics import TextStatistics, text_statistics, trigrams, type_token, words
 from toolorchestra.toolscale.wording import phrasings
 from toolorchestra.toolscale.wording_checks import is_sentence, share_with_ids
 
@@ -81,8 +74,8 @@ class Statistics(msgspec.Struct, frozen=True):
     sentences: float
 
 
-def statistics(domain: Domain, tasks: Sequence[Task] | None = None) -> Statistics:
-    """Return the figures of `domain`, and of `tasks` if given in place of its own.
+def request_statistics(domain: Domain, tasks: Sequence[Task] | None = None) -> TextStatistics:
+    """Return the figures of the requests of a domain's tasks as texts, or of those of `tasks`.
 
     Raises:
         ValueError: There is no task.
@@ -90,6 +83,24 @@ def statistics(domain: Domain, tasks: Sequence[Task] | None = None) -> Statistic
     tasks = domain.tasks() if tasks is None else tasks
     if not tasks:
         raise ValueError(f"Expected at least one task of {domain.name}, got none.")
+    return text_statistics(domain.name, [task.instruction for task in tasks])
+
+
+def statistics(
+    domain: Domain, tasks: Sequence[Task] | None = None, requests: TextStatistics | None = None
+) -> Statistics:
+    """Return the figures of `domain`, and of `tasks` if given in place of its own.
+
+    Args:
+        domain: The domain.
+        tasks: The tasks; by default those of the domain.
+        requests: Their `request_statistics`, if they are known already.
+
+    Raises:
+        ValueError: There is no task.
+    """
+    tasks = domain.tasks() if tasks is None else tasks
+    requests = requests or request_statistics(domain, tasks)
     columns = [column for table in domain.spec.tables.values() for column in table.columns.values()]
     texts = [words(task.instruction) for task in tasks]
     splits = Counter(task.split for task in tasks)
@@ -119,15 +130,15 @@ def statistics(domain: Domain, tasks: Sequence[Task] | None = None) -> Statistic
         two_tables=share(len(tables_touched(domain, task)) >= 2 for task in tasks),
         repeated=len(tasks) - len(bindings),
         type_token=type_token(list(chain(*texts))),
-        type_token_1000=segment_share(texts),
-        nearest=nearest_similarity(texts),
-        words=sum(map(len, texts)) / len(tasks),
+        type_token_1000=requests.type_token_1000,
+        nearest=requests.nearest,
+        words=requests.words,
         calls=sum(len(task.reference_calls) for task in tasks) / len(tasks),
         templates=sum(_templates(intent) for intent in domain.spec.intents.values()),
         trigrams=len(set(chain.from_iterable(map(trigrams, texts)))),
-        trigrams_1000=segment_share(texts, 3),
+        trigrams_1000=requests.trigrams_1000,
         ids=share_with_ids(tasks, raw_ids(domain)),
-        reading_ease=sum(reading_ease(task.instruction) for task in tasks) / len(tasks),
+        reading_ease=requests.reading_ease,
         sentences=share(is_sentence(task.answer) for task in tasks),
     )
 

@@ -80,10 +80,15 @@ def _ids_of(value: Any, ids: frozenset[str]) -> Iterator[str]:
         yield value
 
 
+@functools.lru_cache(maxsize=64)
+def _ids_of_rules(domain: Domain) -> frozenset[str]:
+    return frozenset(ids_in(domain.rules, raw_ids(domain)))
+
+
 def ids_known(domain: Domain, instruction: str, results: Iterable[Any] = ()) -> set[str]:
     """Return the ids that a request, the rules of the place and results of calls show."""
     ids = raw_ids(domain)
-    known = ids_in(f"{instruction} {domain.rules}", ids)
+    known = ids_in(instruction, ids) | _ids_of_rules(domain)
     for value in results:
         known |= ids_of_result(value, ids)
     return known

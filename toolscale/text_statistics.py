@@ -7,6 +7,7 @@ syllables being counted by groups of vowels. Not covered: whether a text is natu
 
 from __future__ import annotations
 
+import functools
 import random
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -108,10 +109,11 @@ def reading_ease(text: str) -> float:
     found = [word for word in words(text) if word[0].isalpha()]
     if not found:
         return 206.835
-    sentences = max(1, sum(bool(words(part)) for part in _SENTENCE_END.split(text)))
+    sentences = max(1, sum(_WORD.search(part) is not None for part in _SENTENCE_END.split(text)))
     return 206.835 - 1.015 * len(found) / sentences - 84.6 * sum(map(_syllables, found)) / len(found)
 
 
+@functools.lru_cache(maxsize=65536)
 def _syllables(word: str) -> int:
     silent = word.endswith("e") and not word.endswith(("le", "ee", "ye"))
     return max(1, len(_VOWELS.findall(word)) - silent)

@@ -24,16 +24,13 @@ def test_the_database_is_built_to_the_byte(mini: Domain) -> None:
     assert build_database(mini.spec) == build_database(mini.spec) == mini.database.image
 
 
-@pytest.mark.parametrize("hash_seed", ["0", "4711"])
-def test_the_database_and_the_tasks_do_not_depend_on_the_process(
-    mini: Domain, mini_folder: Path, hash_seed: str
-) -> None:
+def test_the_database_and_the_tasks_do_not_depend_on_the_process(mini: Domain, mini_folder: Path) -> None:
     program = (
         "import hashlib, sys; from toolorchestra.toolscale.domain_folder import load_domain; "
         "d = load_domain(sys.argv[1]); "
         "print(hashlib.sha256(d.database.image + repr(d.tasks()).encode()).hexdigest())"
     )
-    environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+    environment = {**os.environ, "PYTHONHASHSEED": "4711"}  # this process has another
     command = [sys.executable, "-c", program, str(mini_folder)]
     found = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.strip()
     assert found == hashlib.sha256(mini.database.image + repr(mini.tasks()).encode()).hexdigest()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import hashlib
 import os
 import re
@@ -61,6 +62,7 @@ def domain(edited_once: Callable[..., Path]) -> Domain:
     return load_domain(for_evolution(edited_once))
 
 
+@functools.cache
 def made(domain: Domain, operator: Operator, count: int = 30, seed: int = 0) -> list[Task]:
     return evolve(domain, domain.tasks(), {operator: count}, seed)[0]
 
@@ -264,15 +266,14 @@ def test_neither_the_order_of_sets_nor_the_process_matters(domain: Domain, folde
         "print(hashlib.sha256(msgspec.json.encode(found)).hexdigest())"
     )
     here = hashlib.sha256(msgspec.json.encode(evolve(domain, domain.tasks(), counts, 0)[0])).hexdigest()
-    for hash_seed in ("1", "2"):
-        done = subprocess.run(
-            [sys.executable, "-c", script, str(folder)],
-            env={**os.environ, "PYTHONHASHSEED": hash_seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert done.stdout.strip() == here
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(folder)],
+        env={**os.environ, "PYTHONHASHSEED": "1"},  # this process has another
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == here
 
 
 def test_a_domain_that_asks_for_evolution_is_built_with_it(folder: Path, edited: Callable[..., Path]) -> None:

@@ -72,16 +72,16 @@ NOTE: dict[str, Any] = {
 }
 
 
-@pytest.fixture
-def domain(edited: Callable[..., Path]) -> Domain:
+@pytest.fixture(scope="module")
+def domain(edited_once: Callable[..., Path]) -> Domain:
     """The mini domain with two intents whose requests name orders by customer and day, and a rule that refuses."""
     once = {"require": "NOT EXISTS (SELECT 1 FROM notes WHERE order_id = :order_id)", "error": "{order_id} has a note."}
-    edited("tools.write_note.guards", [once], file="tools.yaml")
+    edited_once("tools.write_note.guards", [once], file="tools.yaml")
     for name in ("order_twice", "drop_order", "leave_note"):
-        edited(f"intents.{name}", ...)
-    edited("names", {"order_of": ORDER, "guest": GUEST})
-    edited("intents.ask_price", PRICE)
-    folder = edited("intents.note", NOTE)
+        edited_once(f"intents.{name}", ...)
+    edited_once("names", {"order_of": ORDER, "guest": GUEST})
+    edited_once("intents.ask_price", PRICE)
+    folder = edited_once("intents.note", NOTE)
     return make_domain(read_spec(folder), file=folder / "domain.yaml")
 
 

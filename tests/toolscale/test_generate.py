@@ -15,10 +15,10 @@ from toolorchestra.toolscale.judging.rivals import RivalTable
 from toolorchestra.toolscale.task import read_tasks, solution_key
 
 
-@pytest.fixture
-def made(mini_folder: Path, tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def made(mini_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """200 tasks of the mini domain, made in this process."""
-    file = tmp_path / "tasks.jsonl"
+    file = tmp_path_factory.mktemp("made") / "tasks.jsonl"
     generate([str(mini_folder)], 200, file)
     return file
 
@@ -61,23 +61,23 @@ def test_facts_have_the_rivals_that_the_domains_own_tasks_give_them(made: Path, 
         assert task.rivals == (rivals if any(rivals) else ())
 
 
-@pytest.mark.parametrize(("workers", "hash_seed"), [(1, "1"), (2, "2"), pytest.param(3, "3", marks=pytest.mark.long)])
-def test_workers_and_hash_seeds_change_nothing(made: Path, mini_folder: Path, workers: int, hash_seed: str) -> None:
-    file = made.with_name("again.jsonl")
+@pytest.mark.parametrize("workers", [2, *(pytest.param(count, marks=pytest.mark.long) for count in (1, 3))])
+def test_workers_and_hash_seeds_change_nothing(made: Path, mini_folder: Path, tmp_path: Path, workers: int) -> None:
+    file, run = tmp_path / "again.jsonl", tmp_path / "run.py"
     script = (
         "import sys\nfrom pathlib import Path\nfrom toolorchestra.toolscale.generate import generate\n"
         "from toolorchestra.toolscale.workers.executors import make_executor\n"
         "if __name__ == '__main__':\n    with make_executor('process', int(sys.argv[3])) as executor:\n"
         "        generate([sys.argv[1]], 200, Path(sys.argv[2]), executor=executor)\n"
     )
-    (made.parent / "run.py").write_text(script)  # workers that are spawned read the main module again
-    command = [sys.executable, str(made.parent / "run.py"), str(mini_folder), str(file), str(workers)]
-    subprocess.run(command, env={**os.environ, "PYTHONHASHSEED": hash_seed}, check=True)
+    run.write_text(script)  # workers that are spawned read the main module again
+    command = [sys.executable, str(run), str(mini_folder), str(file), str(workers)]
+    subprocess.run(command, env={**os.environ, "PYTHONHASHSEED": str(workers)}, check=True)
     assert file.read_bytes() == made.read_bytes()
 
 
-def test_another_seed_draws_others(made: Path, mini_folder: Path) -> None:
-    other = made.with_name("other.jsonl")
+def test_another_seed_draws_others(made: Path, mini_folder: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.jsonl"
     generate([str(mini_folder)], 200, other, seed=1)
     evolved = [{task.instruction for task in read_tasks(file) if task.operator} for file in (made, other)]
     assert len(evolved[0] & evolved[1]) < 60

@@ -116,7 +116,9 @@ def test_an_interrupted_write_leaves_nothing_behind_and_takes_nothing_along(
     session.restore(session.snapshot())
     play(mini, session, later)
     before = tables(session), session.touched(), session.operated.copy()
-    assert session.call(mini.tools["spin_writing"], {}).status is Status.TIMEOUT
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("toolorchestra.toolscale.session._MAX_TICKS", 10)
+        assert session.call(mini.tools["spin_writing"], {}).status is Status.TIMEOUT
     assert (tables(session), session.touched(), session.operated) == before
     session.reset()
     assert differences(session) == {}

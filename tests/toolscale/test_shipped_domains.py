@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import subprocess
+import zlib
 from pathlib import Path
 
 import faker
 import msgspec
 import pytest
 
+import toolorchestra
 from toolorchestra.toolscale.adversarial import PAPER_SIZE, make_attacked
 from toolorchestra.toolscale.domain import SPLITS, Domain
 from toolorchestra.toolscale.domain_card import card, statistics_page
@@ -19,9 +24,9 @@ from toolorchestra.toolscale.domain_folder import (
     make_domain,
     read_spec,
 )
-from toolorchestra.toolscale.domain_statistics import PAPER_SIZES, Statistics, statistics
+from toolorchestra.toolscale.domain_statistics import PAPER_SIZES, Statistics, request_statistics, statistics
 from toolorchestra.toolscale.evolution_operators import OPERATORS
-from toolorchestra.toolscale.text_statistics import text_statistics
+from toolorchestra.toolscale.text_statistics import TextStatistics
 
 COMMON = {"least_level": 40, "long": 0.12, "branches": 0.18, "refuses": 0.07, "sequences": 75, "unseen_levels": 4}
 LEAST: dict[str, dict[str, float]] = {
@@ -45,14 +50,23 @@ LEAST: dict[str, dict[str, float]] = {
 """The least that each domain must have; see `Statistics` for most of the names."""
 
 
+loaded = functools.lru_cache(maxsize=2)(load_domain)
+
+
+@functools.cache
+def figures_of(name: str) -> tuple[Statistics, TextStatistics]:
+    requests = request_statistics(loaded(name))
+    return statistics(loaded(name), requests=requests), requests
+
+
 @pytest.fixture(scope="module", params=builtin_domains())
 def shipped(request: pytest.FixtureRequest) -> Domain:
-    return load_domain(request.param)
+    return loaded(request.param)
 
 
 @pytest.fixture(scope="module")
 def facts(shipped: Domain) -> Statistics:
-    return statistics(shipped)
+    return figures_of(shipped.name)[0]
 
 
 def build_again(shipped: Domain) -> Domain:
@@ -68,11 +82,19 @@ def rebuilt(shipped: Domain) -> Domain:
     return build_again(shipped)
 
 
-def test_the_domain_that_is_built_in_the_least_time_is_built_again_exactly() -> None:
-    shipped = load_domain("weather")
+def commit() -> bytes:
+    """Return the commit that is checked out, or the version where there is none."""
+    with contextlib.suppress(OSError, subprocess.CalledProcessError):
+        return subprocess.run(["git", "rev-parse", "HEAD"], cwd=BUILTIN, capture_output=True, check=True).stdout
+    return toolorchestra.__version__.encode()
+
+
+def test_a_domain_that_differs_from_commit_to_commit_is_built_again_exactly() -> None:
+    names = builtin_domains()
+    shipped = loaded(names[zlib.crc32(commit()) % len(names)])
     made = build_again(shipped)
-    assert made.database.image == shipped.database.image
-    assert made.tasks() == shipped.tasks()
+    assert made.database.image == shipped.database.image, shipped.name
+    assert made.tasks() == shipped.tasks(), shipped.name
 
 
 @pytest.mark.long
@@ -85,9 +107,10 @@ def test_the_tasks_are_made_again_exactly(shipped: Domain, rebuilt: Domain) -> N
     assert rebuilt.tasks() == shipped.tasks()
 
 
-def test_reference_trajectories_solve_their_tasks_and_silence_solves_none(shipped: Domain) -> None:
+@pytest.mark.parametrize("step", [8, pytest.param(1, marks=pytest.mark.long)])
+def test_reference_trajectories_solve_their_tasks_and_silence_solves_none(shipped: Domain, step: int) -> None:
     session = shipped.session()
-    for task in shipped.tasks()[::4]:  # `toolorchestra validate ToolOrchestra-All-v0` tries all
+    for task in shipped.tasks()[::step]:
         assert str(shipped.replay(task, task.reference_calls, task.answer, session)) == "solved", task.id
         assert not shipped.replay(task, (), "", session).solved, task.id
     session.close()
@@ -133,7 +156,7 @@ def test_every_tool_serves_some_task(shipped: Domain) -> None:
 @pytest.mark.parametrize("name", ["entertainment", "medicine"])
 def test_the_same_request_is_right_to_obey_for_some_and_to_refuse_for_others(name: str) -> None:
     outcomes: dict[str, set[bool]] = {}
-    for task in load_domain(name).tasks():
+    for task in loaded(name).tasks():
         outcomes.setdefault(task.intent, set()).add(task.refuses)
 
     assert sum(found == {True, False} for found in outcomes.values()) >= 8
@@ -141,7 +164,7 @@ def test_the_same_request_is_right_to_obey_for_some_and_to_refuse_for_others(nam
 
 @pytest.mark.parametrize("name", ["entertainment", "medicine"])
 def test_a_refusal_must_give_its_reason(name: str) -> None:
-    domain = load_domain(name)
+    domain = loaded(name)
     session = domain.session()
     answer = "I am afraid that is against our rules."
 
@@ -171,16 +194,14 @@ def test_its_attacks_fit_its_tasks_and_do_the_harm_they_name(shipped: Domain):
     assert len(tasks) == 40 >= PAPER_SIZE / (len(PAPER_SIZES) - 1)  # so nine domains make the paper's set
 
 
-def test_its_card_is_up_to_date(shipped: Domain):
+def test_its_card_is_up_to_date(shipped: Domain, facts: Statistics):
     file = BUILTIN / shipped.name / "CARD.md"
-    assert file.read_text() == card(shipped), f"Run: toolorchestra card {file.parent} > {file}"
+    assert file.read_text() == card(shipped, facts), f"Run: toolorchestra card {file.parent} > {file}"
 
 
 def test_the_page_of_statistics_is_up_to_date():
     file = Path(__file__).parents[2] / "docs" / "statistics.md"
-    domains = [load_domain(name) for name in builtin_domains()]
-    texts = [text_statistics(domain.name, [task.instruction for task in domain.tasks()]) for domain in domains]
-    page = statistics_page([statistics(domain) for domain in domains], texts)
+    page = statistics_page(*zip(*map(figures_of, builtin_domains()), strict=True))
     assert file.read_text() == page, f"Run: toolorchestra stats --markdown > {file}"
 
 

@@ -11,6 +11,7 @@ import functools
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -181,18 +182,17 @@ def expected_answer(
         idle: Whether its reference trajectories change nothing.
     """
     request, reference = tokens(task.instruction), read_statements(task.answer)
-    shown = list(shown)
     by_key: dict[str, set[Phrase]] = defaultdict(set)
     labels: dict[str, set[str]] = defaultdict(set)
     keys: dict[str, set[str]] = defaultdict(set)
-    for name, value in shown:
-        found = tuple(tokens(str(value)))
+    for name, text in dict.fromkeys((name, str(value)) for name, value in shown):
+        found = _phrase(text)
         if len(found) <= _MAX_PHRASE:
             by_key[name].add(found)
         for token in found:
             if kind_of_token(token):
                 keys[token].add(name)
-                labels[token].update(stem(word) for word in re.split(r"[\W_]+", name.lower()) if word)
+                labels[token].update(_stems(name))
     apart = _without_names(reference.tokens, names)
     facts = tuple(_fact(task, place, request, reference, apart, by_key) for place in range(len(task.communicate)))
     kinds = frozenset().union(*(fact.rival_kinds for fact in facts))
@@ -220,7 +220,7 @@ def expected_answer(
         allowed=valued,
         keys={token: frozenset(names) for token, names in keys.items()},
         labels={token: frozenset(words) for token, words in labels.items()},
-        key_words=frozenset(stem(word) for key in by_key for word in re.split(r"[\W_]+", key.lower()) if word),
+        key_words=frozenset(chain.from_iterable(map(_stems, by_key))),
         texts={first: tuple(phrases) for first, phrases in texts.items()},
         names=names.plain,
         numbered=names.numbered,
@@ -290,6 +290,18 @@ def shown_values(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 def stem(word: str) -> str:
     """Return the beginning of a word, by which forms of it agree."""
     return word[:4]
+
+
+@functools.lru_cache(maxsize=1024)
+def _stems(key: str) -> frozenset[str]:
+    """Return the beginnings of the words in a key."""
+    return frozenset(stem(word) for word in re.split(r"[\W_]+", key.lower()) if word)
+
+
+@functools.lru_cache(maxsize=16384)
+def _phrase(text: str) -> Phrase:
+    """Return the tokens of a value, which many tasks are shown."""
+    return tuple(tokens(text))
 
 
 def contains(text: Sequence[str], phrase: Phrase) -> list[int]:
