@@ -13,11 +13,14 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote as quote_url
 
 from toolorchestra.toolscale.errors import DomainError
 from toolorchestra.toolscale.sql import quote
+
+if TYPE_CHECKING:
+    from sqlite_utils.db import Table
 
 MAX_SCANNED = 200_000
 """Rows read of one table; of a longer one, these are taken for the whole."""
@@ -60,12 +63,15 @@ def read_sqlite(file: Path) -> list[SqliteTable]:
     Raises:
         DomainError: It is no SQLite file that can be read, or has no table.
     """
+    from sqlite_utils import Database  # with pandas, where that is installed: half a second
+
     if not file.is_file():
         raise DomainError("Expected a SQLite file; there is none.", file=file, remedy="Check the path.")
     try:
         with closing(sqlite3.connect(f"file:{quote_url(str(file.resolve()))}?mode=ro", uri=True)) as connection:
             _restrict(connection)
-            tables = [_read(connection, name) for name in _ordinary(connection)]
+            database = Database(connection, recursive_triggers=False, execute_plugins=False)
+            tables = [_read(database.table(name), connection) for name in _ordinary(connection)]
     except (sqlite3.Error, OverflowError) as error:
         raise DomainError(
             f"Expected a SQLite file that can be read: {error}.",
@@ -106,44 +112,37 @@ def _ordinary(connection: sqlite3.Connection) -> list[str]:
     ]
 
 
-def _read(connection: sqlite3.Connection, name: str) -> SqliteTable:
-    columns, key, computed = [], [], []
-    facts = 'SELECT name, type, "notnull", dflt_value, pk, hidden FROM pragma_table_xinfo(?) ORDER BY cid'
-    for column, declared, not_null, default, position, hidden in connection.execute(facts, (name,)):
-        if hidden:
-            computed.append(column)
-            continue
-        columns.append(SqliteColumn(column, (declared or "").upper(), bool(not_null), default))
-        if position:
-            key.append((position, column))
+def _read(table: Table, connection: sqlite3.Connection) -> SqliteTable:
+    columns = [
+        SqliteColumn(column.name, column.type.upper(), bool(column.notnull), column.default_value)
+        for column in table.columns
+    ]
+    facts = "SELECT name FROM pragma_table_xinfo(?) WHERE hidden ORDER BY cid"
+    computed = [column for (column,) in connection.execute(facts, (table.name,))]
+    # Not `table.foreign_keys`, which fails where one refers to a view.
     references: dict[int, tuple[list[str], str, list[str]]] = {}
     facts = 'SELECT id, "table", "from", "to" FROM pragma_foreign_key_list(?) ORDER BY id, seq'
-    for number, target, source, to in connection.execute(facts, (name,)):
+    for number, target, source, to in connection.execute(facts, (table.name,)):
         sources, _, targets = references.setdefault(number, ([], target, []))
         sources.append(source)
         targets += [to] if to is not None else []
-    uniques = []
-    for (index,) in connection.execute(
-        'SELECT name FROM pragma_index_list(?) WHERE "unique" AND NOT partial ORDER BY seq', (name,)
-    ).fetchall():
-        parts = [part for (part,) in connection.execute("SELECT name FROM pragma_index_info(?)", (index,))]
-        if all(part is not None for part in parts):
-            uniques.append(parts)
-    (sql,) = connection.execute("SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?", (name,)).fetchone()
+    uniques = [
+        index.columns for index in table.indexes if index.unique and not index.partial and None not in index.columns
+    ]
     cells = ", ".join(
         f"CASE typeof({c}) WHEN 'blob' THEN x'' WHEN 'text' THEN substr({c}, 1, {MAX_TEXT}) ELSE {c} END"
         for c in (quote(column.name) for column in columns)
     )
-    source = f"main.{quote(name)}"
+    source = f"main.{quote(table.name)}"
     (total,) = connection.execute(f"SELECT count(*) FROM {source}").fetchone()
     rows = connection.execute(f"SELECT {cells} FROM {source} LIMIT {MAX_SCANNED}").fetchall() if columns else []
     return SqliteTable(
-        name,
+        table.name,
         columns,
-        [column for _, column in sorted(key)],
+        [] if table.use_rowid else table.pks,
         uniques,
         list(references.values()),
-        list(_checks(tokenize(sql or ""))),
+        list(_checks(tokenize(table.schema or ""))),
         total,
         rows,
         computed,
