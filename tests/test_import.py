@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-HEAVY = ("torch", "transformers", "trl", "datasets", "aiohttp", "matplotlib", "sqlite_utils", "faker", "pettingzoo")
+HEAVY = ("torch", "transformers", "trl", "datasets", "aiohttp", "matplotlib", "pandas", "faker", "pettingzoo")
 
 
 def loaded_after(program: str) -> set[str]:

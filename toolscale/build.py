@@ -1,4 +1,4 @@
-"""Building a domain's database from its recipes, with Faker and sqlite-utils.
+"""Building a domain's database from its recipes, with Faker.
 
 The bytes of the database depend on the domain file, its seed and Faker's version alone: each column has a random
 generator of its own, tables have no rowids (rows are in the order of the key), and the header fields with SQLite's
@@ -9,13 +9,16 @@ version are cleared. Records are checked as they are inserted (types, keys, refe
 from __future__ import annotations
 
 import datetime
+import decimal
 import hashlib
+import json
 import random
 import sqlite3
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice, repeat
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from toolorchestra.toolscale.connection import Connection
 from toolorchestra.toolscale.errors import DomainError, unknown_name
@@ -30,9 +33,6 @@ from toolorchestra.toolscale.sql import (
     read_only,
     sql_error,
 )
-
-if TYPE_CHECKING:
-    import sqlite_utils
 
 _ATTEMPTS = 1000
 _VERSION_FIELDS = ((24, 4), (92, 4), (96, 4))  # change counter, version-valid-for, SQLite's version number
@@ -95,13 +95,11 @@ def build_database(spec: DomainSpec, file: Any = None) -> bytes:
     Raises:
         DomainError: A recipe cannot be carried out, or the records break a constraint or a rule.
     """
-    import sqlite_utils  # a quarter of a second with Faker, and only building needs them
-
     connection = sqlite3.connect(":memory:", isolation_level=None, factory=Connection)
     connection.execute("PRAGMA foreign_keys = ON")
     connection.create_function("draw", -1, _draw(spec.seed), deterministic=True)
     prepare_connection(connection)
-    builder = _Builder(sqlite_utils.Database(connection), spec, file)
+    builder = _Builder(connection, spec, file)
     for name, table in spec.tables.items():
         builder.build(name, table)
     check_records(connection, spec, file)
@@ -158,14 +156,24 @@ def _draw(seed: int) -> Callable[..., float]:
     return draw
 
 
+def _stored(value: Any) -> Any:
+    """Return what SQLite can store of a recipe's value, which may be of any type that Faker makes."""
+    if isinstance(value, decimal.Decimal):
+        return float(value)
+    if isinstance(value, (dict, list, tuple)):
+        return json.dumps(value, default=repr, ensure_ascii=False)
+    if isinstance(value, (datetime.date, datetime.time)):
+        return value.isoformat()
+    return str(value) if isinstance(value, (datetime.timedelta, uuid.UUID)) else value
+
+
 class _Builder:
     """Makes the rows of one table after another."""
 
-    def __init__(self, database: sqlite_utils.Database, spec: DomainSpec, file: Any) -> None:
-        from faker import Faker
+    def __init__(self, connection: sqlite3.Connection, spec: DomainSpec, file: Any) -> None:
+        from faker import Faker  # a quarter of a second, and only building needs it
 
-        self._database = database
-        self._connection = database.conn
+        self._connection = connection
         self._spec = spec
         self._file = file
         self._faker = Faker("en_US")
@@ -180,13 +188,15 @@ class _Builder:
         for column, spec in table.columns.items():
             if spec.recipe is not None and spec.recipe.sql is None:
                 self._fill_column(rows, name, column, spec)
-        complete = [{column: row.get(column) for column in table.columns} for row in rows]
+        complete = [{column: _stored(row.get(column)) for column in table.columns} for row in rows]
         self._computed(name, table, complete)
         try:
             _create(self._connection, name, table)
-            if complete:
-                with bounded(self._connection):
-                    self._database.table(name).insert_all(complete)
+            marks = ", ".join("?" * len(table.columns))
+            with bounded(self._connection):
+                self._connection.executemany(
+                    f"INSERT INTO {quote(name)} VALUES ({marks})", ([*row.values()] for row in complete)
+                )
         except SQL_ERRORS as error:
             raise self._fail(path, f"The rows cannot be inserted: {error}.") from None
 

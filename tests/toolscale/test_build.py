@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -31,7 +32,8 @@ def test_the_database_and_the_tasks_do_not_depend_on_the_process(
     program = (
         "import hashlib, sys; from toolorchestra.toolscale.domain_folder import load_domain; "
         "d = load_domain(sys.argv[1]); "
-        "print(hashlib.sha256(d.database.image + repr(d.tasks()).encode()).hexdigest())"
+        "print(hashlib.sha256(d.database.image + repr(d.tasks()).encode()).hexdigest()); "
+        "assert 'pandas' not in sys.modules"  # takes most of a second
     )
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
     command = [sys.executable, "-c", program, str(mini_folder)]
@@ -70,6 +72,24 @@ def test_a_built_domain_that_was_changed_is_refused(mini_folder: Path, tmp_path:
 
 def rows(domain: Domain, sql: str) -> list[Any]:
     return [row[0] for row in domain.database.base.execute(sql)]
+
+
+@pytest.mark.parametrize(
+    ("recipe", "stored"),
+    [
+        ({"faker": "words", "args": {"nb": 2}}, r'\["\w+", "\w+"\]'),
+        ({"faker": "pydict", "args": {"nb_elements": 1, "value_types": ["date"]}}, r'\{"\w+": ".+"\}'),
+        ({"faker": "date_object"}, r"\d{4}-\d\d-\d\d"),
+        ({"faker": "pydecimal", "args": {"left_digits": 1, "right_digits": 1, "positive": True}}, r"\d\.\d"),
+        ({"faker": "uuid4", "args": {"cast_to": None}}, r"[\da-f-]{36}"),
+    ],
+)
+def test_what_faker_makes_of_other_types_is_stored_as_text_or_a_number(
+    edited: Callable[..., Path], recipe: dict[str, Any], stored: str
+) -> None:
+    spec = read_spec(edited("tables.orders.columns.day", {"type": "TEXT", "recipe": recipe}))
+    found = rows(Domain(spec), "SELECT day FROM orders")
+    assert all(re.fullmatch(stored, one) for one in found), found[:3]
 
 
 def test_recipes_make_what_they_say(mini: Domain) -> None:
