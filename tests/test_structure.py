@@ -56,12 +56,20 @@ MODULES = modules()
 PACKAGES = [name for name, file in MODULES.items() if file.name == "__init__.py"]
 
 
+@functools.cache
+def parsed(name: str) -> tuple[list[ast.Import | ast.ImportFrom], list[str]]:
+    """Return all imports of a module, at its top and in functions, and the names of the classes at its top."""
+    tree = ast.parse(MODULES[name].read_text(encoding="utf-8"))
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    return found, [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
+
+
 def imports(name: str) -> Iterator[str]:
     """Yield the modules of the library that a module imports: at its top, under TYPE_CHECKING, and in functions."""
-    for node in ast.walk(ast.parse(MODULES[name].read_text(encoding="utf-8"))):
+    for node in parsed(name)[0]:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in MODULES)
-        elif isinstance(node, ast.ImportFrom) and node.module:
+        elif node.module:
             for alias in node.names:
                 inner = f"{node.module}.{alias.name}"
                 if inner in MODULES:
@@ -111,7 +119,7 @@ def test_every_file_can_be_read_in_one_go() -> None:
 def test_the_library_imports_names_from_the_modules_that_define_them() -> None:
     # a name from a package's `__init__` would hide which module is needed: from readers, and from the test of cycles
     for name, file in MODULES.items():
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        for node in parsed(name)[0]:
             if isinstance(node, ast.ImportFrom) and node.module in PACKAGES:
                 names = [alias.name for alias in node.names if alias.name != "__version__"]
                 through = [name for name in names if f"{node.module}.{name}" not in MODULES]
@@ -120,10 +128,10 @@ def test_the_library_imports_names_from_the_modules_that_define_them() -> None:
 
 def test_no_two_public_classes_share_a_name() -> None:
     where = collections.defaultdict(list)
-    for name, file in MODULES.items():
-        for node in ast.parse(file.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                where[node.name].append(name)
+    for name in MODULES:
+        for defined in parsed(name)[1]:
+            if not defined.startswith("_"):
+                where[defined].append(name)
     assert not {name: places for name, places in where.items() if len(places) > 1}
 
 

@@ -132,7 +132,7 @@ def test_a_reader_that_closes_the_output_is_no_error(folder: str):
     assert done.stderr == b""
 
 
-HEAVY = {"torch", "transformers", "openai", "faker", "rich", "sqlite_utils", "toolorchestra.envs.checks"}
+HEAVY = {"torch", "transformers", "openai", "faker", "rich", "pandas", "toolorchestra.envs.checks"}
 
 
 @pytest.mark.parametrize(

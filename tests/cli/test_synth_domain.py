@@ -16,7 +16,6 @@ from typing import Any
 
 import gymnasium as gym
 import pytest
-from waiting import until
 
 from toolorchestra.cli.main import main
 from toolorchestra.toolscale.domain_folder import load_domain
@@ -290,7 +289,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # where tests run in t
 from toolorchestra.cli.main import main
 from toolorchestra.cli.synth_domain import SynthDomainCommand
 import toolorchestra.agents.chat.openai_chat, toolorchestra.cli.display_synth, toolorchestra.toolscale.synth.pipeline
-import openai, faker, sqlite_utils
+import openai, faker
 SynthDomainCommand._validate = lambda self: 0
 for line in sys.stdin:
     if (child := os.fork()) == 0:
@@ -394,21 +393,19 @@ def test_kill_9_at_twenty_random_questions_loses_no_finished_answer(server: Reco
         assert lost <= 4 * killed  # answers under way, at most --parallel of them at a kill
 
 
-def test_an_interruption_keeps_the_answers_under_way(server: Recorded, tmp_path: Path, runs: Runs):
+def test_an_interruption_keeps_the_answers_under_way(server: Recorded, tmp_path: Path, unvalidated: None):
     interrupted = threading.Event()
 
-    def hold(number: int) -> int:
-        """Answer no ninth question before the interruption, however late that comes."""
+    def interrupt(number: int) -> int:
+        """At the ninth question, and answer no later one before."""
+        if number == 9:
+            os.kill(os.getpid(), signal.SIGINT)
+            interrupted.set()
         assert number < 9 or interrupted.wait(60)
         return 200
 
-    server.trouble = hold
-    child = runs.start(options(server, tmp_path))
-    until(lambda: len(server.questions) >= 9, "the ninth question")
-    os.kill(child, signal.SIGINT)
-    interrupted.set()
-    assert runs.end() == 130
+    server.trouble = interrupt
+    assert main(options(server, tmp_path)) == 130
     assert len(stored(tmp_path)) == len(server.questions) == len(set(server.questions))
-    runs.start(options(server, tmp_path))
-    assert runs.end() == 0
+    assert main(options(server, tmp_path)) == 0
     assert len(stored(tmp_path)) == len(server.questions) == len(set(server.questions))

@@ -49,7 +49,7 @@ def test_a_killed_or_interrupted_rollout_is_resumed_to_the_same_file(
     run: Run, folder: str, tmp_path: Path, blocking: Path
 ) -> None:
     files = [tmp_path / "one.jsonl", tmp_path / "two.jsonl"]
-    options = ("rollout", folder, "--policy", "noisy-oracle", "--split", "all", "--episodes", 400, "--out")
+    options = ("rollout", folder, "--policy", "noisy-oracle", "--split", "all", "--episodes", 200, "--out")
     command = [sys.executable, *map(str, (blocking, *options, files[1], *TWO))]
     ways: tuple[tuple[signal.Signals, tuple[str, ...]], ...] = ((signal.SIGINT, ()), (signal.SIGKILL, ("--resume",)))
     for how, more in ways:

@@ -4,6 +4,8 @@ const HIDDEN =
   /\r(?!\n)|[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
 const SHOWN_AT_FIRST = 4000;
 const SHOWN_MORE = 100000;
+// A long text becomes pieces, since browsers break a piece that is one word in time by the square of its length.
+const PIECE = /[^]{0,499}(?:\r\n|[^])/gu;
 
 /** Writes control characters, bidirectional marks and other invisible characters as JSON does. */
 export function visible(text) {
@@ -43,7 +45,7 @@ export function long(text, kind = "", limit = SHOWN_AT_FIRST) {
   const more = (count) => {
     let end = Math.min(whole.length, shown + count);
     if (end < whole.length && /[\ud800-\udbff]/.test(whole[end - 1])) end += 1;
-    block.append(make("span", { dir: "auto" }, whole.slice(shown, end)));
+    block.append(make("span", { dir: "auto" }, whole.slice(shown, end).match(PIECE)));
     shown = end;
     if (shown < whole.length) {
       const left = whole.length - shown;
