@@ -133,6 +133,9 @@ def _read(table: Table, connection: sqlite3.Connection) -> SqliteTable:
         f"CASE typeof({c}) WHEN 'blob' THEN x'' WHEN 'text' THEN substr({c}, 1, {MAX_TEXT}) ELSE {c} END"
         for c in (quote(column.name) for column in columns)
     )
+    # Not `table.schema`, which may be that of a trigger of the table's name.
+    facts = "SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?"
+    (schema,) = connection.execute(facts, (table.name,)).fetchone()
     source = f"main.{quote(table.name)}"
     (total,) = connection.execute(f"SELECT count(*) FROM {source}").fetchone()
     rows = connection.execute(f"SELECT {cells} FROM {source} LIMIT {MAX_SCANNED}").fetchall() if columns else []
@@ -142,7 +145,7 @@ def _read(table: Table, connection: sqlite3.Connection) -> SqliteTable:
         [] if table.use_rowid else table.pks,
         uniques,
         list(references.values()),
-        list(_checks(tokenize(table.schema or ""))),
+        list(_checks(tokenize(schema or ""))),
         total,
         rows,
         computed,

@@ -26,6 +26,7 @@ from toolorchestra.toolscale.errors import DomainError
 from toolorchestra.toolscale.synth.from_sqlite import domain_from_sqlite
 from toolorchestra.toolscale.synth.sampling import MAX_ROWS
 from toolorchestra.toolscale.synth.schema_analysis import analyse_schema
+from toolorchestra.toolscale.synth.sqlite_file import read_sqlite
 from toolorchestra.toolscale.tool import Status
 
 FIRST = ["Ada", "Bo", "Cleo", "Dan", "Eve", "Finn", "Gus", "Hana", "Ivo", "June", "Kai", "Lena", "Max", "Nora", "Otto"]
@@ -538,6 +539,19 @@ def test_a_database_without_records_is_an_error(tmp_path: Path) -> None:
         connection.execute("CREATE TABLE t (a)")
     with pytest.raises(DomainError, match="all of its tables are empty"):
         domain_from_sqlite(tmp_path / "my.db", tmp_path / "domain")
+
+
+@pytest.mark.parametrize("before", [True, False], ids=["listed before it", "listed after it"])
+def test_a_tables_checks_are_not_those_of_a_trigger_of_its_name(tmp_path: Path, before: bool) -> None:
+    statements = [
+        "CREATE TABLE t (a CHECK (a > 1))",
+        "CREATE TRIGGER t AFTER INSERT ON {} BEGIN SELECT 'CHECK (b)'; END",
+    ]
+    with contextlib.closing(sqlite3.connect(tmp_path / "my.db")) as connection:
+        connection.execute("CREATE TABLE other (a)")
+        for statement in reversed(statements) if before else statements:
+            connection.execute(statement.format("other" if before else "t"))
+    assert [table.checks for table in read_sqlite(tmp_path / "my.db")] == [[], [["a", ">", "1"]]]
 
 
 # ---------------------------------------------------------------------------------------------- any database
