@@ -38,7 +38,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # As for a command that a script starts in the background. What the tests start would ignore Ctrl-C, too.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-os.environ.setdefault("HF_HUB_OFFLINE", "1")  # no test needs it; there, each question takes seconds, and a thread
+# No test needs the hub, and where it is not reachable, a question to it takes seconds and keeps a thread.
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 settings.register_profile("toolorchestra", deadline=None, derandomize=True)  # no clock, no random draws
 settings.load_profile("toolorchestra")
