@@ -53,6 +53,7 @@ MUTANTS = {
 VARIANTS = {
     "reorder independent calls": "independent calls in another order",
     "add reads": "a look-up before every call",
+    "another tool, same facts": "a look-up replaced by a search that shows the same",
     "reword the answer": "the answer in other words (longer, in capitals, other formats of numbers, dates and times)",
 }
 

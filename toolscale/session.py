@@ -15,6 +15,7 @@ import msgspec
 
 from toolorchestra.toolscale.connection import Connection
 from toolorchestra.toolscale.database import Changes, Database
+from toolorchestra.toolscale.observed import Shown
 from toolorchestra.toolscale.sql import Confinement, prepare_connection
 from toolorchestra.toolscale.tool import Entry, Status, Tool, ToolContext, ToolResult
 
@@ -26,11 +27,12 @@ _DENY_IN_EPISODE = frozenset({sqlite3.SQLITE_SAVEPOINT, sqlite3.SQLITE_TRANSACTI
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """A session's state: the rows that its episode touched, and the entries it operated on, or was refused to."""
+    """A session's state: the rows that its episode touched, entries it operated on or was refused to, what it saw."""
 
     touched: Changes
     operated: frozenset[Entry]
     refused: frozenset[Entry] = frozenset()
+    shown: tuple[Shown, ...] = ()
 
 
 class _RuntimeConfinement(Confinement):
@@ -66,6 +68,7 @@ class Session:
         connection: The episode's own SQLite connection, confined to the domain's tables.
         operated: Entries that calls looked up by identity so far.
         refused: Entries named by calls that a guard refused so far.
+        shown: What calls that read have shown so far.
         wrote: Whether a tool has written since the last reset.
     """
 
@@ -76,6 +79,7 @@ class Session:
         )
         self.operated: set[Entry] = set()
         self.refused: set[Entry] = set()
+        self.shown: list[Shown] = []
         self.wrote = False
         self._tables = database.access
         self._ticks = _Ticks()
@@ -108,6 +112,7 @@ class Session:
             self._written.clear()
         self.operated.clear()
         self.refused.clear()
+        self.shown.clear()
 
     def call(self, tool: Tool, arguments: dict[str, Any]) -> ToolResult:
         """Run `tool` with valid `arguments`; a call that does not end OK leaves nothing behind."""
@@ -121,6 +126,8 @@ class Session:
         if result.operated:
             entries = self.operated if result.status is Status.OK else self.refused
             entries.update(result.operated)
+        if tool.reads_rows and result.status is Status.OK:
+            self.shown.append(Shown(arguments, result.value))
         return result
 
     def _read(self, tool: Tool, arguments: dict[str, Any]) -> ToolResult:
@@ -185,13 +192,14 @@ class Session:
 
     def snapshot(self) -> Snapshot:
         """Return the state, to be restored in this or any other session of the database."""
-        return Snapshot(self.touched(), frozenset(self.operated), frozenset(self.refused))
+        return Snapshot(self.touched(), frozenset(self.operated), frozenset(self.refused), tuple(self.shown))
 
     def restore(self, snapshot: Snapshot) -> None:
         """Put the session into the state of `snapshot`."""
         self.reset()
         self.operated.update(snapshot.operated)
         self.refused.update(snapshot.refused)
+        self.shown.extend(snapshot.shown)
         if snapshot.touched:
             self._start = snapshot.touched
             self._put(snapshot.touched)

@@ -1,9 +1,9 @@
 """Mutation test of verification: wrong episodes that must fail, and right ones that must pass.
 
 `mutants` derives wrong episodes from a task's reference trajectory (a write dropped, an argument altered, a piece of
-information left out, a write added), `variants` right ones (independent calls in another order, extra reads, another
-wording). `try_verifier` judges them all and lists those judged against expectation. A mutant that leaves the same
-database is equivalent, not missed.
+information left out, a write added), `variants` right ones (independent calls in another order, extra reads, the same
+facts from another tool, another wording). `try_verifier` judges them all and lists those judged against expectation. A
+mutant that leaves the same database is equivalent, not missed.
 """
 
 from __future__ import annotations
@@ -22,10 +22,13 @@ from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.guess import Guesser
 from toolorchestra.toolscale.mentions import mentions, tokens
 from toolorchestra.toolscale.net_changes import net_changes
+from toolorchestra.toolscale.other_lookups import with_other_lookups
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.task import Call, Task
 from toolorchestra.toolscale.tool import Status
 
+OTHER_LOOKUP = "another tool, same facts"
+"""The kind of variants in which another tool shows what a look-up shows."""
 _ATTEMPTS = 200
 
 
@@ -109,7 +112,7 @@ def _stray_write(domain: Domain, task: Task, guesser: Guesser, session: Session)
     return None
 
 
-def variants(domain: Domain, task: Task) -> Iterator[AlteredEpisode]:
+def variants(domain: Domain, task: Task, session: Session) -> Iterator[AlteredEpisode]:
     """Yield episodes of `task` that are right, though not the reference one."""
     guesser = Guesser(domain.database, random.Random(f"variants:{task.id}"))
     stages = [list(stage) for _, stage in groupby(task.reference_calls, key=lambda call: call.stage)]
@@ -122,6 +125,8 @@ def variants(domain: Domain, task: Task) -> Iterator[AlteredEpisode]:
         tool = guesser.rng.choice(readers)
         extra += [Call(tool.name, guesser.arguments(tool)), call]
     yield AlteredEpisode("add reads", f"{len(task.reference_calls)} reads", tuple(extra), task.answer)
+    for detail, calls in with_other_lookups(domain, task, session):
+        yield AlteredEpisode(OTHER_LOOKUP, detail, calls, task.answer)
     for name, wording in WORDINGS.items():
         if (answer := wording(task.answer)) != task.answer:
             yield AlteredEpisode("reword the answer", name, task.reference_calls, answer)
@@ -177,7 +182,7 @@ def try_verifier(domain: Domain, tasks: Sequence[Task], progress: Callable[[], o
                 )
             else:
                 report.killed[episode.kind] += 1
-        for episode in variants(domain, task):
+        for episode in [*variants(domain, task, session)]:
             report.variants[episode.kind] += 1
             verdict = domain.replay(task, episode.calls, episode.answer, session)
             if verdict.solved:

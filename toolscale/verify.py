@@ -7,15 +7,16 @@ An episode is solved if and only if all three criteria hold against one of the t
 2. *process fidelity*: the answer states every piece of information to communicate, and nothing that contradicts it
    (see `toolorchestra.toolscale.judging.judge`), or it is a form that has them in its slots
    (`toolorchestra.toolscale.judging.form`);
-3. *operation completeness*: every entry that the reference trajectory wrote or looked up by identity was written or
-   looked up by identity; where the right answer is a refusal, being refused by a guard counts too.
+3. *operation completeness*: every entry that the reference trajectory wrote was written, and every one that it looked
+   up by identity was looked up so too, or a result showed what the trajectory needs of it (`toolorchestra.toolscale.
+   observed`); where the right answer is a refusal, being refused by a guard counts too.
 """
 
 from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence, Set
 from typing import Any, Literal
 
 import msgspec
@@ -27,9 +28,10 @@ from toolorchestra.toolscale.judging.expected import ExpectedAnswer, Names, expe
 from toolorchestra.toolscale.judging.form import AnswerForm, judge_form
 from toolorchestra.toolscale.judging.judge import judge_answer
 from toolorchestra.toolscale.net_changes import canonical, net_changes
+from toolorchestra.toolscale.observed import Needed, Shown, needed_values, not_shown
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.task import Call, Task
-from toolorchestra.toolscale.tool import Entry, Status, Tool
+from toolorchestra.toolscale.tool import Entry, Status, Tool, ToolResult
 
 Criterion = Literal["execution", "fidelity", "completeness", "answer"]
 """What may not hold. The last is that of questions, which have only an answer to be right."""
@@ -86,11 +88,19 @@ class Reference(msgspec.Struct, frozen=True):
 
 
 class ReferenceEffects(msgspec.Struct, frozen=True):
-    """What a reference trajectory does: rows touched, net changes, and existing entries operated on."""
+    """What a reference trajectory does.
+
+    Attributes:
+        touched: The rows that it touches.
+        changes: What it changes, all in all.
+        operated: The existing entries that it operates on.
+        read: Those of them that it only looks up, with what it needs of each.
+    """
 
     touched: Changes
     changes: Changes
     operated: frozenset[Entry]
+    read: Mapping[Entry, Needed]
 
 
 class Verifier:
@@ -130,7 +140,7 @@ class Verifier:
         operated = session.operated | session.refused if task.refuses else session.operated
         first: tuple[Failure, ...] | None = None
         for reference in known.effects:
-            failures = self._execution(reference, touched) + _completeness(reference, operated, touched)
+            failures = self._execution(reference, touched) + _completeness(reference, operated, touched, session.shown)
             if not failures:
                 return Verdict(fidelity) if fidelity else SOLVED
             first = first or failures
@@ -144,15 +154,22 @@ class Verifier:
         """Return what a task's reference trajectories do, and what its answers are judged by."""
         known = self._references.get(task.id)
         if known is None or (known.task is not task and known.task != task):
-            shown: list[tuple[str, Any]] = []
-            effects = tuple(self.run(calls, shown) for calls in (task.reference_calls, *task.alternatives))
+            paths = (task.reference_calls, *task.alternatives)
+            ran = [self._run(task, calls) for calls in paths]
+            effects = tuple(path for path, _ in ran)
+            shown = [
+                value
+                for calls, (_, results) in zip(paths, ran, strict=True)
+                for call, result in zip(calls, results, strict=True)
+                for value in (*shown_values(call.arguments), *shown_values(result.value))
+            ]
             idle = not any(path.touched for path in effects)
             answer = expected_answer(task, shown, self._names, idle=idle)
             known = self._references[task.id] = Reference(task, effects, answer, {})
         return known
 
-    def run(self, calls: Iterable[Call], shown: list[tuple[str, Any]] | None = None) -> ReferenceEffects:
-        """Run a reference trajectory and return what it does; `shown` gets the values that its results show.
+    def _run(self, task: Task, calls: Sequence[Call]) -> tuple[ReferenceEffects, list[ToolResult]]:
+        """Run a reference trajectory of a task and return what it does, and the results of its calls.
 
         Raises:
             TaskError: A call errs.
@@ -161,17 +178,21 @@ class Verifier:
             self._session = Session(self.database)
         session = self._session
         session.reset()
+        results: list[ToolResult] = []
+        by_writes: set[Entry] = set()
         for call in calls:
             tool = self.tools[call.name]
             result = session.call(tool, tool.decode(msgspec.json.encode(call.arguments)))
             if result.status is not Status.OK:
                 raise TaskError(f"The reference call {call.name}({call.arguments}) errs: {result.error}")
-            if shown is not None:
-                shown += (*shown_values(call.arguments), *shown_values(result.value))
+            if tool.effect == "write":
+                by_writes.update(result.operated)
+            results.append(result)
         touched = session.touched()
-        operated = session.operated | _entries(touched)
-        existing = frozenset(entry for entry in operated if self.database.row(*entry) is not None)
-        return ReferenceEffects(touched, net_changes(self.database, touched), existing)
+        written = _entries(touched)
+        existing = frozenset(entry for entry in session.operated | written if self.database.row(*entry) is not None)
+        read = needed_values(task, calls, results, existing - written - by_writes)
+        return ReferenceEffects(touched, net_changes(self.database, touched), existing, read), results
 
     @functools.cached_property
     def _names(self) -> Names:
@@ -212,15 +233,29 @@ def _entries(changes: Changes) -> set[Entry]:
     return {(table, key) for table, rows in changes.items() for key in rows}
 
 
-def _completeness(reference: ReferenceEffects, operated: set[Entry], touched: Changes) -> tuple[Failure, ...]:
+def _completeness(
+    reference: ReferenceEffects, operated: Set[Entry], touched: Changes, shown: Sequence[Shown]
+) -> tuple[Failure, ...]:
     missing = reference.operated - operated
     if missing:
         missing -= _entries(touched)
     if not missing:
         return ()
+    read = {entry: needed for entry, needed in reference.read.items() if entry in missing}
+    unseen = not_shown(read, shown)
     return tuple(
-        Failure("completeness", f"the entry {table}[{key!r}] was not operated on", (table, key))
-        for table, key in sorted(missing, key=repr)
+        Failure("completeness", _left_out(entry, read.get(entry)), entry)
+        for entry in sorted(missing, key=repr)
+        if entry not in read or entry in unseen
+    )
+
+
+def _left_out(entry: Entry, needed: Needed | None) -> str:
+    """Return in words what was not seen of an entry, or where nothing is `needed`, that it was not written."""
+    return (
+        f"no call was for {_at(entry)}"
+        if needed is None
+        else f"{_at(entry)} was not looked up, and no result shows {needed}"
     )
 
 

@@ -20,7 +20,7 @@ from toolorchestra.toolscale.errors import OptionError, ToolOrchestraError
 DOMAIN_CRITERIA = ("execution", "completeness", "fidelity")
 _MEANINGS = {
     "execution": "The net change of the database equals that of a reference trajectory.",
-    "completeness": "Every entry that the reference trajectory wrote or looked up was written or looked up.",
+    "completeness": "Every entry that the reference trajectory wrote was written; what it looked up was seen.",
     "fidelity": "The answer states every piece of information that is asked for, and nothing that contradicts it.",
     "answer": "The final answer is right.",
 }

@@ -35,7 +35,7 @@ from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.judging.trial import AttackReport, try_attacks
 from toolorchestra.toolscale.task import Call, Task
 from toolorchestra.toolscale.tool import Status
-from toolorchestra.toolscale.verifier_mutations import Surprise, VerifierReport, try_verifier
+from toolorchestra.toolscale.verifier_mutations import OTHER_LOOKUP, Surprise, VerifierReport, try_verifier
 
 FLOOR = 0.01
 """Share of tasks below which a policy that does not understand them must stay."""
@@ -359,7 +359,10 @@ def _verifier_found(subject: Subject, parts: list[list[VerifierReport]]) -> Find
         f"{one.task_id}: {one.kind}: {one.detail} — {'equivalent: ' if one.equivalent else ''}{one.reason}"
         for one in sorted(surprises, key=lambda one: one.equivalent)
     ]
-    verdict: CheckVerdict = "pass" if min(killed, accepted) >= RIGHT else "fail"
+    unseen = counts[f"variants: {OTHER_LOOKUP}"] - counts[f"accepted: {OTHER_LOOKUP}"]
+    if unseen:
+        line += f"; {unseen:,} that see the same facts with another tool judged failed, expected none"
+    verdict: CheckVerdict = "pass" if min(killed, accepted) >= RIGHT and not unseen else "fail"
     return Finding(verdict, line, dict(counts), details)
 
 

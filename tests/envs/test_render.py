@@ -37,7 +37,7 @@ def test_a_transcript_shows_request_calls_results_and_outcome(env: Any) -> None:
         '{"order_id":"O001","customer_id"',
         "It costs a lot.",
         "failed · reward 0 · 3 turns · 2 calls · $0.0100 · 0.2 s",
-        "fidelity: the user was not told",
+        "completeness: orders['O013'] was not looked up, and no result shows it with its price; fidelity: the",
     ):
         assert part in drawn
     assert all(len(line) <= 100 for line in drawn.splitlines())

@@ -10,13 +10,13 @@ from toolorchestra.toolscale import verify as verification
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.guess import Guesser
 from toolorchestra.toolscale.tool import Status
-from toolorchestra.toolscale.verifier_mutations import WORDINGS, mutants, try_verifier, variants
+from toolorchestra.toolscale.verifier_mutations import OTHER_LOOKUP, WORDINGS, mutants, try_verifier, variants
 
 
 def test_a_sound_verifier_fails_every_mutant_and_passes_every_variant(mini: Domain) -> None:
     report = try_verifier(mini, mini.tasks())
     assert set(report.mutants) == {"drop a write", "alter an argument", "omit information", "add a stray write"}
-    assert set(report.variants) == {"reorder independent calls", "add reads", "reword the answer"}
+    assert set(report.variants) == {"reorder independent calls", "add reads", "reword the answer", OTHER_LOOKUP}
     assert [surprise for surprise in report.surprises if not surprise.equivalent] == []
     assert report.kill_rate >= 0.995
     assert report.acceptance_rate >= 0.995
@@ -46,13 +46,24 @@ def test_a_verifier_that_is_too_strict_is_found_out(quick: Domain, monkeypatch: 
     assert report.acceptance_rate < 0.9
 
 
+def test_a_verifier_that_asks_for_a_look_up_by_identity_is_found_out(
+    quick: Domain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verification, "not_shown", lambda entries, _: set(entries))
+    report = try_verifier(quick, quick.tasks())
+    assert report.accepted[OTHER_LOOKUP] < report.variants[OTHER_LOOKUP] / 2
+    surprise = next(surprise for surprise in report.surprises if surprise.kind == OTHER_LOOKUP)
+    assert surprise.detail.startswith("get_order #0: list_orders({")
+    assert "was not looked up, and no result shows it" in surprise.reason
+
+
 def test_every_mutant_differs_from_the_reference_episode_and_is_reproducible(quick: Domain) -> None:
     session = quick.session()
     for task in quick.tasks():
         trials = list(mutants(quick, task, session))
         assert all((trial.calls, trial.answer) != (task.reference_calls, task.answer) for trial in trials)
         assert trials == list(mutants(quick, task, session))
-        others = variants(quick, task)
+        others = list(variants(quick, task, session))
         assert all((trial.calls, trial.answer) != (task.reference_calls, task.answer) for trial in others)
     session.close()
 

@@ -31,15 +31,21 @@ def judge(mini: Domain) -> Judge:
     """Judge calls, and an answer, against reference calls."""
 
     def judged(
-        reference_calls: list[Step], made: list[Step], *, say: str = "", communicate: Any = (), alternatives: Any = ()
+        reference_calls: list[Step],
+        made: list[Step],
+        *,
+        say: str = "",
+        communicate: Any = (),
+        alternatives: Any = (),
+        request: str = "",
     ) -> Verdict:
         task = Task(
-            id=f"mini/test/{reference_calls}{alternatives}",
+            id=f"mini/test/{reference_calls}{alternatives}{communicate}{request}",
             domain="mini",
             intent="test",
             split="train",
             difficulty=1,
-            instruction="",
+            instruction=request,
             reference_calls=tuple(Call(*step) for step in reference_calls),
             alternatives=tuple(tuple(Call(*step) for step in path) for path in alternatives),
             communicate=communicate,
@@ -169,7 +175,62 @@ def test_every_entry_of_the_reference_trajectory_must_be_operated_on(judge: Judg
     assert judge([look], [look, other]).solved
     assert criteria(judge([look], [other])) == {"completeness"}
     assert criteria(judge([look], [])) == {"completeness"}
-    assert "the entry orders['O001'] was not operated on" in str(judge([look], []))
+    assert "orders['O001'] was not looked up, and no result shows anything of it" in str(judge([look], []))
+    assert "no call was for orders['O030']" in str(judge([("cancel_order", {"order_id": "O030"})], []))
+
+
+TO_KEITH = "move_order", {"order_id": "O002", "customer_id": "C17"}
+WORK_OUT = "calculator", {"expression": "17.5 + 1"}
+
+
+@pytest.mark.parametrize(
+    ("later", "communicate", "made", "not_seen"),
+    [
+        # what the answer tells, or a later call takes, must be shown
+        ([], (("$17.50",),), ("list_orders", {}), None),
+        ([], (("$17.50",),), ("list_orders", {"day": "2025-07-10"}), "it with its price"),
+        ([], (("soup",),), ("list_orders", {}), "it with its dishes"),
+        ([TO_KEITH], (), ("list_orders", {}), "it with its customer_id"),
+        # a search by customer need not repeat the customer
+        ([TO_KEITH], (), ("list_orders", {"customer_id": "C17"}), None),
+        ([TO_KEITH], (), ("list_orders", {"customer_id": "C05"}), "it with its customer_id"),
+        ([WORK_OUT], (("18.50",),), ("list_orders", {}), None),
+        ([WORK_OUT], (("18.50",),), ("list_orders", {"day": "2025-07-10"}), "it with its price"),
+        # where something is derived, anything of it is enough, but not its id alone
+        ([], (("expensive",),), ("list_orders", {}), None),
+        ([], (("expensive",),), ("list_orders", {"day": "2025-07-10"}), "anything of it"),
+        ([], (("expensive",),), ("count_orders", {}), "anything of it"),
+    ],
+)
+def test_what_a_search_shows_counts_as_looked_up(
+    judge: Judge, later: list[Step], communicate: Any, made: Step, not_seen: str | None
+) -> None:
+    look = "get_order", {"order_id": "O001"}
+    say = " ".join(phrase for (phrase,) in communicate)
+    verdict = judge([look, *later], [made, *later], communicate=communicate, say=say)
+    message = f"completeness: orders['O001'] was not looked up, and no result shows {not_seen}"
+    assert str(verdict) == (message if not_seen else "solved")
+
+
+def test_an_id_in_the_arguments_alone_shows_nothing_of_its_entry(judge: Judge) -> None:
+    look = "get_customer", {"name": "Keith"}
+    verdict = judge([look], [("list_orders", {"customer_id": "C17"})])
+    assert str(verdict) == "completeness: customers['C17'] was not looked up, and no result shows anything of it"
+
+
+def test_what_the_request_or_an_earlier_result_gives_need_not_be_shown_again(judge: Judge) -> None:
+    look, search, known = ("get_order", {"order_id": "O001"}), ("list_orders", {}), ("get_customer", {"name": "Keith"})
+    assert criteria(judge([look, TO_KEITH], [search, TO_KEITH])) == {"completeness"}
+    assert judge([look, TO_KEITH], [search, TO_KEITH], request="Give O002 to C17.").solved
+    assert judge([known, look, TO_KEITH], [known, search, TO_KEITH]).solved
+
+
+def test_an_entry_that_was_to_be_written_is_not_met_by_seeing_it(judge: Judge) -> None:
+    move = "move_order", {"order_id": "O001", "customer_id": "C05"}
+    assert criteria(judge([move], [("get_order", {"order_id": "O001"})])) == {"execution"}
+    verdict = judge([move], [("list_orders", {})])
+    assert criteria(verdict) == {"execution", "completeness"}
+    assert "completeness: no call was for orders['O001']" in str(verdict)
 
 
 def test_an_entry_written_is_operated_on(judge: Judge) -> None:
@@ -199,9 +260,9 @@ def test_verifying_changes_nothing(mini: Domain) -> None:
     session.close()
 
 
-def test_a_reference_trajectory_that_errs_is_a_task_error(mini: Domain) -> None:
+def test_a_reference_trajectory_that_errs_is_a_task_error(judge: Judge) -> None:
     with pytest.raises(TaskError, match=r"The reference call get_order.*errs: No order O999"):
-        mini.verifier.run([Call("get_order", {"order_id": "O999"})])
+        judge([("get_order", {"order_id": "O999"})], [])
 
 
 @pytest.mark.parametrize("refuses", [True, False])

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 import toolorchestra
-from toolorchestra.envs.checks import report as report_module
+from toolorchestra.envs.checks import one_agent, report as report_module
 from toolorchestra.envs.checks.environment import check_environment
 from toolorchestra.envs.checks.one_agent import CHECKS, _attack_lines
 from toolorchestra.envs.checks.report import CheckReport, CheckResult
@@ -19,6 +19,7 @@ from toolorchestra.envs.checks.wording import wording_finding
 from toolorchestra.envs.play import Play, PlaySnapshot
 from toolorchestra.envs.task_source import DomainSource, MixtureSource
 from toolorchestra.envs.toolorchestra.env import ToolOrchestraEnv
+from toolorchestra.toolscale import verify as verification
 from toolorchestra.toolscale.domain import SPLITS, Domain
 from toolorchestra.toolscale.domain_folder import load_domain
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
@@ -31,7 +32,7 @@ from toolorchestra.toolscale.verify import SOLVED, Failure, Verdict, Verifier
 
 CUSTOM = "ToolOrchestra-Custom-v0"
 MUTANTS = ("drop a write", "alter an argument", "omit information", "add a stray write")
-VARIANTS = ("reorder independent calls", "add reads", "reword the answer")
+VARIANTS = ("reorder independent calls", "add reads", "another tool, same facts", "reword the answer")
 
 
 @pytest.fixture
@@ -70,7 +71,7 @@ def test_the_mini_domain_passes_all_checks(quick_folder: Path):
         "random": "the random policy solves 0 of 200 episodes (0.0%; the floor is below 1%)",
         "snapshot": "48 snapshots, restored twice each: every episode went on the same",
         "hostile": f"200 actions: nothing raised, nothing harmed ({statuses})",
-        "verifier": "100.00% of 204 mutants judged failed, 100.00% of 156 legitimate variants judged solved",
+        "verifier": "100.00% of 204 mutants judged failed, 100.00% of 190 legitimate variants judged solved",
         "attacks": f"0 of {attacked['attacks']:,} attacks paid (0.00%), "
         f"100.00% of {attacked['rephrasings']:,} rephrasings accepted",
         "wording": "wording to look at: sentences 5, registers 4, ids 1",
@@ -289,9 +290,22 @@ def test_verifier_finds_a_task_whose_answer_need_not_be_reported(only_failure: C
     result = only_failure("verifier", greeting((("done",), ("hello",)), "Done: hello."))
     assert result.finding == (
         "97.22% of 36 mutants judged failed (0 of 1 survivors equivalent), "
-        "100.00% of 29 legitimate variants judged solved"
+        "100.00% of 36 legitimate variants judged solved"
     )
     assert result.details == ("mini/greet/000: omit information: done — the answer says it elsewhere",)
+
+
+def test_verifier_finds_that_only_look_ups_by_identity_count(
+    only_failure: Callable[..., CheckResult], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(verification, "not_shown", lambda entries, _: set(entries))
+    monkeypatch.setattr(one_agent, "RIGHT", 0)
+    result = only_failure("verifier")
+    assert result.counts["variants: another tool, same facts"] == 7
+    assert result.counts["accepted: another tool, same facts"] == 2  # entries that are written too
+    assert result.finding.endswith(
+        "legitimate variants judged solved; 5 that see the same facts with another tool judged failed, expected none"
+    )
 
 
 def test_verifier_finds_right_answers_judged_failed(
@@ -308,9 +322,9 @@ def test_verifier_finds_right_answers_judged_failed(
     monkeypatch.setattr(Verifier, "verify", literal)
     result = only_failure("verifier")
     accepted, variants = result.counts["accepted"], result.counts["variants"]
-    assert 0 < accepted < variants == 26
+    assert 0 < accepted < variants == 33
     assert result.finding == (
-        f"100.00% of 33 mutants judged failed, {accepted / 26:.2%} of 26 legitimate variants judged solved"
+        f"100.00% of 33 mutants judged failed, {accepted / 33:.2%} of 33 legitimate variants judged solved"
     )
     assert len(result.details) == variants - accepted
     assert "reword the answer: in capitals — answer: 'IT WAS" in " ".join(result.details)
