@@ -52,7 +52,6 @@ OLDER = {
     "study_paramanager": BEFORE_DATES,
     "synth": "made before its script wrote commit, versions and processor",
     "tmatr": BEFORE_DATES,
-    "validation": BEFORE_DATES,
     "viewer": BEFORE_DATES,
     "vllm_cpu": BEFORE_DATES,
 }

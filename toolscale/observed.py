@@ -7,7 +7,7 @@ are compared, not the names under which results show them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from toolorchestra.toolscale.mentions import mentions, tokens
@@ -39,7 +39,7 @@ class Needed(NamedTuple):
 
 
 def needed_values(
-    task: Task, calls: Sequence[Call], results: Sequence[ToolResult], entries: Set[Entry]
+    task: Task, calls: Sequence[Call], results: Sequence[ToolResult], entries: frozenset[Entry]
 ) -> dict[Entry, Needed]:
     """Return what a reference trajectory needs of entries that it looks up.
 
