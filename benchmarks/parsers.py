@@ -50,13 +50,13 @@ from toolorchestra.toolscale import answer_reader, answers, mentions
 from toolorchestra.toolscale.domain_folder import load_domain
 from toolorchestra.toolscale.errors import ToolOrchestraError
 from toolorchestra.toolscale.judging import judge, statements, unsettled
-from toolorchestra.toolscale.judging.form import FormTable, judge_form
 from toolorchestra.toolscale.preference_groups import tool_facts
 from toolorchestra.toolscale.preference_words import meaning
 from toolorchestra.toolscale.preferences import MAX_CHARACTERS
 from toolorchestra.toolscale.synth.answer_checks import SchemaAnswer, read_answer
 from toolorchestra.toolscale.synth.model_queries import InvalidError
 from toolorchestra.toolscale.tool import NO_CONTEXT
+from toolorchestra.toolscale.typed_answers import judge_typed
 from toolorchestra.toolscale.visible import visible
 
 Parser = Callable[[str], object]
@@ -100,7 +100,7 @@ def parsers() -> dict[str, Parser]:
     domain = load_domain("restaurant")
     tasks = {task.intent: task for task in domain.tasks() if task.communicate}
     chosen = list(tasks.values())[:3]
-    table = FormTable(domain.tasks(), lambda task: domain.verifier.reference(task).answer)
+    table = domain.slot_table(domain.tasks())
     facts: Any = [user_reading.RequestFact(name, "1", name, (name, f"{name} id")) for name in ("order", "date", "chef")]
     python, renderer = SimulatedPython(), DesignRenderer(("CoTAgent",))
     facts_of_tools = tool_facts(domain.tools.values())
@@ -167,7 +167,7 @@ def parsers() -> dict[str, Parser]:
         expected = domain.verifier.reference(task).answer
         found[f"judge: {task.intent}"] = functools.partial(judge.judge_answer, expected=expected)
         found[f"judge: {task.intent}, unsettled"] = functools.partial(unsettled.unsettled_facts, expected=expected)
-        found[f"judge: {task.intent}, form"] = functools.partial(judge_form, form=table.of(task))
+        found[f"judge: {task.intent}, typed"] = functools.partial(judge_typed, expected=table.of(task))
     return found
 
 

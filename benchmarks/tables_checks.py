@@ -102,19 +102,6 @@ def attacks_rephrased() -> str:
     return markdown("rephrasing|tried:|accepted:|share:", rows)
 
 
-def form_agreement() -> str:
-    """How often answers as text and as forms were judged alike, by what was changed in them."""
-    rows = [
-        [
-            name,
-            *(f"{one[what]:,}" for what in ("answers", "right as text", "right as form")),
-            f"{percent(one['judged alike'] / one['answers'], 2)}%",
-        ]
-        for name, one in read("form_agreement")["rows"].items()
-    ]
-    return markdown("change|answers:|right as text:|right as form:|judged alike:", rows)
-
-
 def judge_bounds() -> str:
     """What models that say yes or no to everything change."""
     models = read("judge_model")["models"]
@@ -203,7 +190,6 @@ TABLES: tuple[Callable[..., str], ...] = (
     validation_variants,
     attacks_paid,
     attacks_rephrased,
-    form_agreement,
     judge_bounds,
     experts_episodes,
     experts_steps,

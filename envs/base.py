@@ -53,8 +53,8 @@ class OrchestrationEnv(TaskEnv, gymnasium.Env[str, Action]):
 
     **Info**: ``messages`` (the conversation in OpenAI's form), ``tools`` (OpenAI function schemas, at reset),
     ``tool_names`` (their order in M), ``task_id``, ``split``, ``difficulty``, ``preference`` (P or None), ``turn``,
-    ``cost`` in US dollars, ``clock`` in virtual seconds, ``form`` (the JSON schema of the answer, with
-    ``answer="form"``), ``calls`` (records of the turn); at the end ``outcome``,
+    ``cost`` in US dollars, ``clock`` in virtual seconds, ``slots`` (of the answer, with
+    ``answer="typed"``), ``calls`` (records of the turn); at the end ``outcome``,
     ``verdict`` (in words), ``reward_parts`` (where the protocol has parts) and ``M``, the vector of ToolOrchestra §3.2.
 
     Args:

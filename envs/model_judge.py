@@ -204,7 +204,7 @@ def review(judge: ModelJudge, domain: Domain, task: Task, answer: str, verdict: 
     return Review(SOLVED if all(judged) else verdict, judge.note(facts))
 
 
-def make_judge(judge: Any, source: TaskSource, *, forms: bool) -> ModelJudge | None:
+def make_judge(judge: Any, source: TaskSource, *, typed: bool) -> ModelJudge | None:
     """Return the judge that an option asks for, or None for rules alone.
 
     Raises:
@@ -212,8 +212,10 @@ def make_judge(judge: Any, source: TaskSource, *, forms: bool) -> ModelJudge | N
     """
     if judge is None:
         return None
-    if forms:
-        raise OptionError("A form is compared exactly, and no model judges it: leave judge=None, or answer='text'.")
+    if typed:
+        raise OptionError(
+            "A typed answer is compared exactly, and no model judges it: leave judge=None, or answer='text'."
+        )
     for task in source.tasks("all"):
         if not isinstance(world := source.world(task), Domain):
             raise OptionError(

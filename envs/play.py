@@ -25,9 +25,9 @@ from toolorchestra.envs.token_counts import BYTES, opening_size, text_size
 from toolorchestra.envs.world import World, WorldSession
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.judging.form import AnswerForm
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Tool, ToolContext
+from toolorchestra.toolscale.typed_answers import TypedAnswer
 from toolorchestra.toolscale.verify import Failure, Verdict
 
 
@@ -68,7 +68,7 @@ class PlayStart(msgspec.Struct, frozen=True, gc=False):
         episode: The record to be filled, with the agents, the prompt and the names of the tools.
         limits: When it ends without an answer.
         tools: Tools that can be called, by name; those of the world that the record names by default.
-        form: The form that the final answer fills, if it is not prose.
+        typed: The slots of the final answer and what is right in them, if it is not prose.
         rates: Price and speed of the agents' own messages; None: they cost nothing and take no time.
         judge: A model that judges what rules cannot settle, if there is one.
         outages: What an outage of a model or server behind a tool is: ``infra_error`` ends the episode unjudged,
@@ -81,7 +81,7 @@ class PlayStart(msgspec.Struct, frozen=True, gc=False):
     episode: Episode
     limits: EpisodeLimits
     tools: Mapping[str, Tool] | None = None
-    form: AnswerForm | None = None
+    typed: TypedAnswer | None = None
     rates: OrchestratorRates | None = None
     judge: ModelJudge | None = None
     outages: Outages = "infra_error"
@@ -115,7 +115,7 @@ class Play(ABC):
     Attributes:
         episode: The record so far.
         tools: Tools that can be called, by name.
-        form: The form that the final answer fills, if it is not prose.
+        typed: The slots of the final answer and what is right in them, if it is not prose.
         current_agent: The agent that writes the next message.
         histories: The private history of each agent, as OpenAI messages.
         closed_histories: The histories of agents before they were rewritten (`rewrite`), by agent, the oldest first.
@@ -137,7 +137,7 @@ class Play(ABC):
         self.task = start.task
         self.episode = episode
         self.limits = start.limits
-        self.form = start.form
+        self.typed = start.typed
         every = world.tools
         if tools is None:
             tools = every if len(episode.tools) == len(every) else {name: every[name] for name in episode.tools}
@@ -259,10 +259,10 @@ class Play(ABC):
         return Verdict((Failure("answer", why),))
 
     def _verified(self, answer: str) -> Verdict:
-        if self.form is None:
+        if self.typed is None:
             return self.world.verify(self.task, self.session, answer)
-        assert isinstance(self.world, Domain), "only tasks in domains have forms"
-        return self.world.verify(self.task, self.session, answer, self.form)
+        assert isinstance(self.world, Domain), "only tasks in domains have typed answers"
+        return self.world.verify(self.task, self.session, answer, self.typed)
 
     def _reviewed(self, judge: ModelJudge, answer: str, verdict: Verdict) -> Verdict | Exception:
         assert isinstance(self.world, Domain), "only answers to tasks in domains are judged by models"

@@ -25,7 +25,7 @@ import numpy as np
 
 from toolorchestra.agents.chat.base import ChatModel
 from toolorchestra.agents.experts.specification import ExpertSpec
-from toolorchestra.envs.answer_forms import AnswerMode, make_forms
+from toolorchestra.envs.answer_modes import AnswerMode, make_slots
 from toolorchestra.envs.episode import Episode
 from toolorchestra.envs.executor import Outages
 from toolorchestra.envs.model_judge import ModelJudge, make_judge
@@ -52,9 +52,10 @@ class TaskOptions(TypedDict, total=False):
         split: Default split of `reset` (``train``).
         difficulty: Level or levels from which `reset` draws; None, the default, for all.
         render_mode: ``ansi`` (`render` returns the transcript) or ``human`` (turns are printed as they come).
-        answer: ``text`` (default): the final answer is prose, which is judged by what it states. ``form``: it fills
-            typed slots, which are compared exactly; the request then ends with the form, and ``info["form"]`` is its
-            JSON schema. Only for tasks in domains, and for protocols in which the orchestrator writes the answer.
+        answer: ``text`` (default): the final answer is prose, which is judged by what it states. ``typed``: it has
+            a value for each slot, which are compared exactly; the request then ends with the slots, which
+            ``info["slots"]`` has too. Only for tasks in domains, and for protocols in which the orchestrator writes the
+            answer.
         orchestrator: Model of the catalogue (or an `ExpertSpec`) at whose price and speed the agents' own messages cost
             money and take time (`toolorchestra.envs.orchestrator_rates`); None: they are free. By default
             ``qwen3-8b``.
@@ -131,8 +132,8 @@ class TaskEnv:
     """As it stands in environment ids."""
     option_types: ClassVar[type] = TaskOptions
     """The options that it takes beside its source and those of its protocol."""
-    form_place: ClassVar[str] = ""
-    """Tells an orchestrator where it writes its answer if that is a form; empty where it cannot be one."""
+    typed_place: ClassVar[str] = ""
+    """Tells an orchestrator how it gives a typed answer; empty where it cannot give one."""
     agents_at_start: tuple[str, ...] = ()
     """Names of the agents, where there are several; the first one moves first."""
     np_random: np.random.Generator
@@ -157,9 +158,9 @@ class TaskEnv:
             raise UnknownNameError("render mode", self.render_mode, RENDER_MODES)
         self.source = source if isinstance(source, TaskSource) else make_source(source, domain, tasks)
         self.limits = limits
-        self._forms = make_forms(options.get("answer", "text"), self.source, self.form_place, self.protocol)
+        self._slots = make_slots(options.get("answer", "text"), self.source, self.typed_place, self.protocol)
         self.rates = OrchestratorRates.of(options.get("orchestrator", DEFAULT_ORCHESTRATOR))
-        self._judge = make_judge(options.get("judge"), self.source, forms=self._forms is not None)
+        self._judge = make_judge(options.get("judge"), self.source, typed=self._slots is not None)
         self._outages: Outages = options.get("outages", "infra_error")
         if self._outages not in get_args(Outages):
             raise UnknownNameError("value of `outages`", str(self._outages), get_args(Outages))
@@ -215,8 +216,8 @@ class TaskEnv:
         return task
 
     def right_answer(self, task: Task) -> str:
-        """Return a final answer that is right for a task of the source: prose, or a filled form."""
-        return task.answer if self._forms is None else self._forms.of(task).filled()
+        """Return a final answer that is right for a task of the source: prose, or the JSON of a typed one."""
+        return task.answer if self._slots is None else self._slots.of(task).written()
 
     def close(self) -> None:
         """Release the sessions, and the connections of a judge named in the options."""
@@ -271,8 +272,8 @@ class TaskEnv:
         """Choose a task, ask the protocol how it begins, and return the play."""
         task = self._choose(chosen)
         world = self.source.world(task)
-        form = self._forms.of(task) if self._forms else None
-        asked = self._forms.asking(task, form) if self._forms and form else task
+        typed = self._slots.of(task) if self._slots else None
+        asked = self._slots.asking(task, typed) if self._slots and typed else task
         setup = self._begin(asked, world, chosen)
         names, instruction, preferred = tuple(setup.tools), asked.instruction, None
         if setup.preference is not None:
@@ -304,7 +305,7 @@ class TaskEnv:
             episode,
             self.limits,
             setup.tools,
-            form=form,
+            typed=typed,
             rates=self.rates,
             judge=self._judge,
             outages=self._outages,
@@ -355,8 +356,8 @@ class TaskEnv:
             "cost": episode.cost,
             "clock": episode.clock,
         }
-        if play.form is not None:
-            info["form"] = play.form.schema
+        if play.typed is not None:
+            info["slots"] = play.typed.slots
         return info
 
 

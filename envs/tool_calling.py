@@ -1,6 +1,7 @@
 """The rules of tool calling by one agent: calls are run until a message without calls answers.
 
-These are the rules of ToolOrchestra; ParaManager's are built on them.
+Where the answer is typed, a call of `submit` answers instead, and a message without calls does not. These are the rules
+of ToolOrchestra; ParaManager's are built on them.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from toolorchestra.envs.answer_modes import SUBMIT
 from toolorchestra.envs.episode import CallRecord
 from toolorchestra.envs.parsing import Message, ParsedCall, parse
 from toolorchestra.envs.play import Play, PlayStart
@@ -17,6 +19,7 @@ from toolorchestra.envs.rewards import Vector, measure
 from toolorchestra.envs.spaces import MAX_OBSERVATION_CHARACTERS
 from toolorchestra.toolscale.tool import Status
 
+_NO_CALL = f"There is no call in this message. Call {SUBMIT} with your answer, or another tool."
 CUT_NOTE = "… (cut: the result is too long; ask for less)"
 
 
@@ -31,13 +34,36 @@ class ToolCallingPlay(Play):
         super().__init__(start)
         self.metrics: Vector | None = None
 
-    _read = staticmethod(parse)
+    def _read(self, action: Any) -> Message:
+        message = parse(action)
+        if self.typed is None or all(call.name != SUBMIT for call in message.calls[:-1]):
+            return message
+        calls = tuple(sorted(message.calls, key=lambda call: call.name == SUBMIT))  # it ends the episode, and runs last
+        return msgspec.structs.replace(message, calls=calls)
 
     def _take(self, agent: str, message: Message) -> None:
-        if message.calls:
+        if self.typed is not None:
+            self._take_typed(agent, message)
+        elif message.calls:
             self._run(agent, message.calls, message.text)
         else:
             self.judge(message.spoken)
+
+    def _take_typed(self, agent: str, message: Message) -> None:
+        """Run the calls of a message, of which `submit` ends the episode; without any call, ask for it once."""
+        if not message.calls:
+            if any(not turn.calls for turn in self.episode.turns[-1:]):
+                self.close(solved=False, why=f"two messages without a call, the answer is given with {SUBMIT}")
+            else:
+                self.observe(agent, _NO_CALL)
+            return
+        calls = message.calls
+        if len(calls) > 1 and calls[-2].name == SUBMIT:
+            error = f"{SUBMIT} stands more than once in this message, expected once."
+            calls = tuple(msgspec.structs.replace(call, error=error) if call.name == SUBMIT else call for call in calls)
+        last = self._run(agent, calls, message.text)[-1]
+        if last.name == SUBMIT and last.status is Status.OK:
+            self.judge(calls[-1].arguments.decode("utf-8", "replace"))
 
     def _run(self, agent: str, calls: Sequence[ParsedCall], text: str) -> list[CallRecord]:
         """Run the calls of a message and show their results."""

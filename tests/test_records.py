@@ -35,7 +35,6 @@ OLDER = {
     "expert_calls": BEFORE_DATES,
     "experts_asked": BEFORE_DATES,
     "first_run": "made before its script wrote command, versions and processor",
-    "form_agreement": BEFORE_DATES,
     "graders": BEFORE_DATES,
     "grpo_masorchestra": BEFORE_DATES,
     "grpo_paramanager": BEFORE_DATES,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import datetime
 import functools
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -16,16 +17,17 @@ from typing import Any
 
 import msgspec
 
+from toolorchestra.toolscale.answer_slots import SlotTable
 from toolorchestra.toolscale.build import build_database
 from toolorchestra.toolscale.database import Database
 from toolorchestra.toolscale.errors import DomainError, UnknownNameError, unknown_name
 from toolorchestra.toolscale.format import DomainSpec, TableSpec
-from toolorchestra.toolscale.judging.form import AnswerForm
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.sql import primary_key
 from toolorchestra.toolscale.task import Call, Task
 from toolorchestra.toolscale.tool import ArgumentError, Status, ToolResult
 from toolorchestra.toolscale.tool_compiler import compile_tools
+from toolorchestra.toolscale.typed_answers import TypedAnswer
 from toolorchestra.toolscale.verify import Verdict, Verifier
 
 SPLITS = ("train", "test", "test_intents")
@@ -88,9 +90,25 @@ class Domain:
         """What an orchestrator must know of the place: title, description and today's date."""
         return f"{self.spec.title}. Today is {self._date:%A}, {self.spec.today}.\n{self.spec.description.strip()}"
 
-    def verify(self, task: Task, session: Session, answer: str, form: AnswerForm | None = None) -> Verdict:
-        """Judge an episode of `task` by its effects in `session` and its final answer: prose, or a filled `form`."""
-        return self.verifier.verify(task, session, answer, form)
+    def verify(self, task: Task, session: Session, answer: str, typed: TypedAnswer | None = None) -> Verdict:
+        """Judge an episode of `task` by its effects in `session` and its final answer: prose, or `typed`."""
+        return self.verifier.verify(task, session, answer, typed)
+
+    def slot_table(self, tasks: Iterable[Task]) -> SlotTable:
+        """Return the slots of typed answers to tasks in the domain."""
+        return SlotTable(tasks, self.verifier.results, self._writes, self._fact_names)
+
+    def _writes(self, task: Task) -> list[str]:
+        return [call.name for call in task.reference_calls if self.tools[call.name].effect == "write"]
+
+    @functools.cached_property
+    def _fact_names(self) -> dict[str, list[str]]:
+        """What intents call their facts: the last name of ``{bill.total:money}``, or nothing."""
+        facts = {
+            name: [item if isinstance(item, str) else item[0] for item in intent.communicate]
+            for name, intent in self.spec.intents.items()
+        }
+        return {name: [_fact_name(text) for text in texts] for name, texts in facts.items()}
 
     def error(self, message: str, path: str, remedy: str = "") -> DomainError:
         """Return an error about a place in the domain's files."""
@@ -136,6 +154,15 @@ class Domain:
     def __repr__(self) -> str:
         entries = self.database.entries()
         return f"<Domain {self.name}: {len(self.tools)} tools, {entries} entries, {len(self._tasks)} tasks>"
+
+
+_FACT = re.compile(r"\{(?:[a-z]\w*\.(?:\w+\.)*)?([a-z]\w*)(?::\w+)?\}")
+_SAYS_NOTHING = frozenset(("told", "also", "other", "value"))
+
+
+def _fact_name(text: str) -> str:
+    found = _FACT.fullmatch(text)
+    return "" if found is None or found[1] in _SAYS_NOTHING or found[1].startswith("or_") else found[1]
 
 
 def _check_tables(tables: dict[str, TableSpec], file: Path | None) -> None:

@@ -5,8 +5,8 @@ An episode is solved if and only if all three criteria hold against one of the t
 1. *execution correctness*: the net change of the database equals the reference one; keys that tools generated
    are compared up to renaming, so that independent inserts may come in another order;
 2. *process fidelity*: the answer states every piece of information to communicate, and nothing that contradicts it
-   (see `toolorchestra.toolscale.judging.judge`), or it is a form that has them in its slots
-   (`toolorchestra.toolscale.judging.form`);
+   (see `toolorchestra.toolscale.judging.judge`), or it has them in its slots
+   (`toolorchestra.toolscale.typed_answers`);
 3. *operation completeness*: every entry that the reference trajectory wrote was written, and every one that it looked
    up by identity was looked up so too, or a result showed what the trajectory needs of it (`toolorchestra.toolscale.
    observed`); where the right answer is a refusal, being refused by a guard counts too.
@@ -25,13 +25,13 @@ from toolorchestra.toolscale.database import Changes, Database, Row
 from toolorchestra.toolscale.errors import TaskError
 from toolorchestra.toolscale.format import TableSpec
 from toolorchestra.toolscale.judging.expected import ExpectedAnswer, Names, expected_answer, names_in, shown_values
-from toolorchestra.toolscale.judging.form import AnswerForm, judge_form
 from toolorchestra.toolscale.judging.judge import judge_answer
 from toolorchestra.toolscale.net_changes import canonical, net_changes
 from toolorchestra.toolscale.observed import Needed, Shown, needed_values, not_shown
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.task import Call, Task
 from toolorchestra.toolscale.tool import Entry, Status, Tool, ToolResult
+from toolorchestra.toolscale.typed_answers import TypedAnswer, judge_typed
 
 Criterion = Literal["execution", "fidelity", "completeness", "answer"]
 """What may not hold. The last is that of questions, which have only an answer to be right."""
@@ -125,16 +125,16 @@ class Verifier:
     def __setstate__(self, state: tuple[Database, Mapping[str, Tool]]) -> None:
         Verifier.__init__(self, *state)
 
-    def verify(self, task: Task, session: Session, answer: str, form: AnswerForm | None = None) -> Verdict:
+    def verify(self, task: Task, session: Session, answer: str, typed: TypedAnswer | None = None) -> Verdict:
         """Judge an episode of `task` that ended with `answer`, its effects being in `session`.
 
-        The answer is judged as prose, or compared with the `form` of the task if there is one.
+        The answer is judged as prose, or slot by slot where it is `typed`.
         """
         known = self.reference(task)
-        if form is None:
+        if typed is None:
             fidelity = known.fidelity(answer)
         else:
-            fidelity = tuple(Failure("fidelity", message) for message in judge_form(answer, form))
+            fidelity = tuple(Failure("fidelity", message) for message in judge_typed(answer, typed))
         touched = session.touched()
         # a call that was refused has found out what a refusal reports
         operated = session.operated | session.refused if task.refuses else session.operated
@@ -167,6 +167,14 @@ class Verifier:
             answer = expected_answer(task, shown, self._names, idle=idle)
             known = self._references[task.id] = Reference(task, effects, answer, {})
         return known
+
+    def results(self, task: Task) -> list[Any]:
+        """Return the values of the results of a task's reference trajectory.
+
+        Raises:
+            TaskError: A call errs.
+        """
+        return [result.value for result in self._run(task, task.reference_calls)[1]]
 
     def _run(self, task: Task, calls: Sequence[Call]) -> tuple[ReferenceEffects, list[ToolResult]]:
         """Run a reference trajectory of a task and return what it does, and the results of its calls.

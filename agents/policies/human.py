@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import gymnasium
@@ -14,6 +14,7 @@ from toolorchestra.agents.policies.base import Info, Policy
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.format import ParameterSpec
 from toolorchestra.toolscale.tool import Tool
+from toolorchestra.toolscale.typed_answers import AnswerSlot
 
 _HELP = """\
   TOOL name=value …    call a tool; several calls with ';' between them run together
@@ -52,12 +53,23 @@ class HumanPolicy(Policy):
             elif command == "quit":
                 raise KeyboardInterrupt
             elif command == "answer":
-                return self._env.final(rest)
+                return self._env.final(rest if "slots" not in info else self._filled(info["slots"], rest))
             elif line:
                 try:
                     return [self._call(part) for part in _PARTS.findall(line) if part.strip()]
                 except (ValueError, UnknownNameError) as error:
                     self._show(str(error))
+
+    def _filled(self, slots: Sequence[AnswerSlot], message: str) -> str:
+        """Ask for the value of each slot and return them with a message, as JSON; nothing entered is null."""
+        values: dict[str, Any] = {}
+        for slot in slots:
+            written = self._read(f"{slot}: ").strip()
+            try:
+                values[slot.name] = msgspec.json.decode(written) if written else None
+            except (msgspec.DecodeError, RecursionError):
+                values[slot.name] = [part.strip() for part in written.split(",")] if slot.several else written
+        return msgspec.json.encode({"answer": values, "message": message}).decode()
 
     def _describe(self, name: str) -> str:
         if not name:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
@@ -16,6 +16,7 @@ from toolorchestra.toolscale.guess import Guesser
 from toolorchestra.toolscale.lookups import ids_known, ids_taken, raw_ids
 from toolorchestra.toolscale.task import Call, Task
 from toolorchestra.toolscale.tool import Tool
+from toolorchestra.toolscale.typed_answers import AnswerSlot
 
 
 class NullPolicy(Policy):
@@ -65,33 +66,28 @@ class RandomPolicy(_GuessingPolicy):
     def act(self, observation: str, info: Info) -> Any:
         """Return a random call, or an answer."""
         if not self._tools or self.rng.random() < self._stop:
-            return self._env.final(self._answer(observation, info.get("form")))
+            return self._env.final(self._answer(observation, info.get("slots")))
         tool = self.rng.choice(self._tools)
         return write_calls([Call(tool.name, self._guesser.arguments(tool))])
 
-    def _answer(self, observation: str, form: Mapping[str, Any] | None = None) -> str:
+    def _answer(self, observation: str, slots: Sequence[AnswerSlot] | None = None) -> str:
         words = [word.strip('",:{}[]') for word in observation.split()[-40:]]
         seen = [word for word in words if word] or ["done"]
-        if form is not None:
-            slots = form["properties"]["answer"]["properties"]
-            filled = {name: self._fill(slot, seen) for name, slot in slots.items()}
+        if slots is not None:
+            filled = {slot.name: self._fill(slot, seen) for slot in slots}
             return msgspec.json.encode({"answer": filled}).decode()
         return "It is " + ", ".join(self.rng.choices(seen, k=3)) + "."
 
-    def _fill(self, slot: Mapping[str, Any], seen: Sequence[str]) -> Any:
-        """Return a value for a slot of a form: an option, a value of the right type that was seen, or none."""
-        kind = self.rng.choice(slot["anyOf"])
-        if "enum" in kind:
-            return self.rng.choice(kind["enum"])
-        match kind["type"]:
-            case "number":
-                return self.rng.choice([float(word) for word in seen if word.isdecimal() and len(word) < 9] or [0])
-            case "boolean":
-                return self.rng.random() < 0.5
-            case "null":
-                return None
-            case _:
-                return self.rng.choice(seen)
+    def _fill(self, slot: AnswerSlot, seen: Sequence[str]) -> Any:
+        """Return a value for a slot: an option, a value of the right type that was seen, or none."""
+        kind = self.rng.choice([*slot.types, *(["null"] if slot.nullable else [])])
+        if kind == "null":
+            return None
+        if kind == "text" and slot.options:
+            return self.rng.choice(slot.options)
+        if kind in ("money", "number"):
+            return self.rng.choice([float(word) for word in seen if word.isdecimal() and len(word) < 9] or [0])
+        return self.rng.random() < 0.5 if kind == "true or false" else self.rng.choice(seen)
 
 
 class OraclePolicy(Policy):

@@ -74,7 +74,7 @@ class MSARLEnv(MultiAgentEnv):
     """
 
     protocol = "MSARL"
-    form_place = r"The answer is this form, filled in, and no prose. Write one JSON object into \boxed{}:"
+    typed_place = r'The answer is one JSON object {"answer": {slot: value, …}}, in \boxed{}, with the slots'
     metadata = {**MultiAgentEnv.metadata, "name": "msarl_v0"}  # noqa: RUF012 - PettingZoo's declaration
 
     def __init__(

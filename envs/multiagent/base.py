@@ -44,8 +44,8 @@ class MultiAgentEnv(TaskEnv, AECEnv[str, str, str]):  # type: ignore[misc]  # Pe
     ``judge_error``). Only the current agent acts.
 
     **Info**, for each agent: ``messages`` (its private history in OpenAI's form), ``task_id``, ``split``,
-    ``difficulty``, ``cost`` in US dollars, ``clock`` in virtual seconds, ``form`` (the JSON schema of the answer, with
-    ``answer="form"``); at the end ``outcome``, ``verdict`` and ``reward_parts`` (where the protocol has parts).
+    ``difficulty``, ``cost`` in US dollars, ``clock`` in virtual seconds, ``slots`` (of the answer, with
+    ``answer="typed"``); at the end ``outcome``, ``verdict`` and ``reward_parts`` (where the protocol has parts).
 
     Args:
         source: Name of a task source (``Math``), or a `TaskSource`.

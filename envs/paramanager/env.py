@@ -119,9 +119,9 @@ class ParaManagerEnv(OrchestrationEnv):
     """
 
     protocol = "ParaManager"
-    form_place = (
-        r"The answer is this form, filled in, and no prose. Conclude with one JSON object in \boxed{}, beside the call "
-        "of final_answer:"
+    typed_place = (
+        r'The answer is one JSON object {"answer": {slot: value, …}}, in \boxed{} beside the call of final_answer, '
+        "with the slots"
     )
     max_reward = 4.0
     preface = "<reasoning>The next calls do not wait for each other.</reasoning>\n"

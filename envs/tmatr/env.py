@@ -80,7 +80,7 @@ class TMATREnv(MultiAgentEnv):
     """
 
     protocol = "TMATR"
-    form_place = r"The answer is this form, filled in, and no prose. Write one JSON object into \boxed{} in <ANSWER>:"
+    typed_place = r'The answer is one JSON object {"answer": {slot: value, …}}, in \boxed{} in <ANSWER>, with the slots'
     metadata = {**MultiAgentEnv.metadata, "name": "tmatr_v0"}  # noqa: RUF012 - PettingZoo's declaration
 
     def __init__(

@@ -11,7 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, SupportsFloat, Unpack, get_args
 
+import msgspec
+
 from toolorchestra.agents.experts.catalog import Catalog
+from toolorchestra.envs.answer_modes import SUBMIT, with_submit
 from toolorchestra.envs.base import OrchestrationEnv, OrchestrationOptions, ToolSchemas
 from toolorchestra.envs.ground_truth.known_answers import check_ground_truth
 from toolorchestra.envs.orchestrator_rates import with_catalog
@@ -100,10 +103,7 @@ class ToolOrchestraEnv(OrchestrationEnv):
     """
 
     protocol = "ToolOrchestra"
-    form_place = (
-        "Your answer to the user is this form, filled in, and no prose. The message without any call is one JSON "
-        "object, alone or in a fenced block:"
-    )
+    typed_place = "The slots of the answer:"
 
     def __init__(
         self,
@@ -140,6 +140,7 @@ class ToolOrchestraEnv(OrchestrationEnv):
         if effort is not None and effort not in get_args(Effort):
             raise UnknownNameError("effort", str(effort), get_args(Effort))
         self._effort: list[str] = [] if effort is None else [_PROMPTS["effort"][effort]]
+        self._calls: str = _PROMPTS["calls" if self._slots is None else "typed_calls"]
         self._prompts: dict[tuple[str, bool], str] = {}
         self._configured: dict[Any, _Configured] = {}
         self._current: _Configured | None = None
@@ -171,7 +172,8 @@ class ToolOrchestraEnv(OrchestrationEnv):
             key = world.name, level == "none"
             prompt = self._prompts.get(key)
             if prompt is None:
-                opening = _PROMPTS["alone" if level == "none" else "calls"]
+                alone = level == "none" and self._slots is None
+                opening = _PROMPTS["alone"] if alone else self._calls
                 prompt = self._prompts[key] = "\n".join([opening, *self._effort, world.rules])
             every = self._with_servers(tools)
             return EpisodeSetup(prompt, every, ToolCallingPlay, preference=preference, draws_noise=False)
@@ -180,7 +182,7 @@ class ToolOrchestraEnv(OrchestrationEnv):
             self._check(world, task)
         if preference is not None and chosen["tool_config"] == RANDOM:  # it may speak of what is not there this time
             preference = self._prefer(preference, (*world.tools, *self._toolkit.pool(RANDOM)), task)
-        parts = [_PROMPTS["calls"], *([_PROMPTS["experts"]] if current.experts else []), *self._effort, world.rules]
+        parts = [self._calls, *([_PROMPTS["experts"]] if current.experts else []), *self._effort, world.rules]
         prompt = "\n".join(parts)
         return EpisodeSetup(prompt, current.tools, ToolCallingPlay, preference=preference, draws_noise=current.experts)
 
@@ -202,7 +204,9 @@ class ToolOrchestraEnv(OrchestrationEnv):
         return self._configured[key]
 
     def _with_servers(self, tools: Mapping[str, Tool]) -> Mapping[str, Tool]:
-        """Return tools and those of MCP servers."""
+        """Return tools and those of MCP servers, and the call that gives a typed answer."""
+        if self._slots is not None:
+            tools = with_submit(tools)
         if self._mcp is None:
             return tools
         if both := tools.keys() & self._mcp.tools.keys():
@@ -211,6 +215,14 @@ class ToolOrchestraEnv(OrchestrationEnv):
                 "in its `tools`."
             )
         return {**tools, **self._mcp.tools}
+
+    def final(self, text: str) -> Action:
+        """Return the action by which an orchestrator gives `text` as its final answer: where it is typed, its JSON."""
+        if self._slots is None:
+            return text
+        if not text.startswith("{"):
+            text = msgspec.json.encode({"answer": {}, "message": text}).decode()
+        return f'<tool_call>{{"name":"{SUBMIT}","arguments":{text}}}</tool_call>'
 
     def step(self, action: Action) -> tuple[str, SupportsFloat, bool, bool, dict[str, Any]]:
         """Take one message of the orchestrator; see the class for the returned values."""

@@ -395,11 +395,11 @@ def test_what_is_no_judge_is_refused(make_env: Callable[..., Any], judge: Any, e
         make_env(judge=judge)
 
 
-def test_questions_and_forms_have_no_model_as_judge(make_env: Callable[..., Any]) -> None:
+def test_questions_and_typed_answers_have_no_model_as_judge(make_env: Callable[..., Any]) -> None:
     with pytest.raises(OptionError, match="world of questions"):
         gym.make("ToolOrchestra-Math-v0", judge=ScriptedChat([]))
-    with pytest.raises(OptionError, match="A form is compared exactly"):
-        make_env(judge=ScriptedChat([]), answer="form")
+    with pytest.raises(OptionError, match="A typed answer is compared exactly"):
+        make_env(judge=ScriptedChat([]), answer="typed")
 
 
 @pytest.mark.parametrize("options", [{"attempts": 0}, {"max_tokens": 0}])

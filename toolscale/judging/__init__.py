@@ -5,11 +5,10 @@
     answers      statements.py   an answer as statements: sentences, negations, doubts (cues.yaml)
                  judge.py        the judgement
                  unsettled.py    facts of which the rules cannot say whether an answer states them
-    forms        form.py         typed slots that are filled instead of prose, and compared exactly
     attacks      attacks.py      answers that must not be right, and right ones in other words
-                 agreement.py    the same answers in words and in forms
 
-Rules judge; no model is needed. Not covered: whether prose is pleasant, and facts that no kind fits.
+Rules judge; no model is needed. Not covered: whether prose is pleasant, facts that no kind fits, and typed answers
+(`toolorchestra.toolscale.typed_answers`).
 """
 
 import lazy_loader

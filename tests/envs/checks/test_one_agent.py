@@ -23,11 +23,11 @@ from toolorchestra.toolscale import verify as verification
 from toolorchestra.toolscale.domain import SPLITS, Domain
 from toolorchestra.toolscale.domain_folder import load_domain
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
-from toolorchestra.toolscale.judging.form import AnswerForm
 from toolorchestra.toolscale.judging.trial import AttackReport
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.task import Call, Task, write_tasks
 from toolorchestra.toolscale.tool import Status
+from toolorchestra.toolscale.typed_answers import TypedAnswer
 from toolorchestra.toolscale.verify import SOLVED, Failure, Verdict, Verifier
 
 CUSTOM = "ToolOrchestra-Custom-v0"
@@ -313,11 +313,11 @@ def test_verifier_finds_right_answers_judged_failed(
 ):
     verify = Verifier.verify
 
-    def literal(self: Verifier, task: Task, session: Session, answer: str, form: AnswerForm | None = None) -> Verdict:
+    def literal(self: Verifier, task: Task, session: Session, answer: str, typed: TypedAnswer | None = None) -> Verdict:
         """Judge, and take no wording but the reference one."""
         if answer != task.answer:
             return Verdict((Failure("answer", f"{answer!r} is not {task.answer!r}"),))
-        return verify(self, task, session, answer, form)
+        return verify(self, task, session, answer, typed)
 
     monkeypatch.setattr(Verifier, "verify", literal)
     result = only_failure("verifier")

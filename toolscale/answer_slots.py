@@ -1,0 +1,335 @@
+"""Which slots the typed answer of a task has, and what is right in them.
+
+The slots of a task are those of its intent, whatever its own answer is, so that they say what is asked and nothing of
+the answer; what does not apply is null. Where an intent ends in several ways, or changes anything, a slot `outcome`
+says which way it ended: that it is done (with which changes, where there are several ways), that there was nothing to
+do, or that it cannot be done. Not covered: how values are compared (`toolorchestra.toolscale.typed_answers`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from types import MappingProxyType
+from typing import Any, Literal, get_args
+
+from toolorchestra.toolscale.mentions import tokens
+from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.typed_answers import AnswerSlot, SlotType, TypedAnswer, Value, plain_text
+
+OUTCOME = "outcome"
+DONE = "done"
+NOTHING_TO_DO = "nothing to do"
+CANNOT_BE_DONE = "cannot be done"
+ANSWERED = "answered"
+"""The outcome of a request that asks and changes nothing."""
+MAX_OPTIONS = 12
+"""Options that a slot lists; where there are more, it takes a text."""
+_SAMPLE = 12  # tasks of an intent whose results name the slots
+_UNITS = {"$": "USD", "€": "EUR", "£": "GBP"}
+_MONEY = re.compile(r"[$€£]|\b(?:dollars?|euros?|usd|eur|pounds?|gbp)\b", re.IGNORECASE)
+_NEGATORS = frozenset(("no", "not", "none", "nothing", "never", "cannot", "without"))
+_TYPED: Mapping[str, SlotType] = {"#": "number", "@": "date", "~": "time"}
+_UNNAMED: Mapping[SlotType, str] = {
+    "money": "amount", "number": "number", "date": "date", "time": "time", "id": "id", "name": "name", "text": "value",
+    "true or false": "answer",
+}  # fmt: skip
+_UNTOLD = frozenset(("told", "also", "value", ""))  # names of bindings and results that say nothing
+
+
+class SlotTable:
+    """The slots of the tasks of a domain.
+
+    Args:
+        tasks: Tasks of the domain: those of an intent have the same slots.
+        results: Returns the values of the results of a task's reference trajectory; asked for a few tasks of an intent.
+        writes: Returns the names of the tools in it that change something.
+        names: What intents call their facts in `communicate`, where they do.
+    """
+
+    def __init__(
+        self,
+        tasks: Iterable[Task],
+        results: Callable[[Task], Sequence[Any]],
+        writes: Callable[[Task], Iterable[str]],
+        names: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    ) -> None:
+        self.results, self.writes, self.names = results, writes, names
+        self._tasks: dict[str, dict[str, Task]] = defaultdict(dict)
+        self._known: dict[str, _Intent] = {}
+        for task in tasks:
+            self._tasks[_kind_of_request(task)][task.id] = task
+
+    def of(self, task: Task) -> TypedAnswer:
+        """Return the slots of a task and what is right in them."""
+        kind = _kind_of_request(task)
+        intent = self._known.get(kind)
+        if intent is None or not intent.knows(task):
+            self._tasks[kind][task.id] = task
+            intent = self._known[kind] = _Intent(self, list(self._tasks[kind].values()))
+        return intent.of(task)
+
+
+def _kind_of_request(task: Task) -> str:
+    """Return the intent of a task; that of what can be done for one that cannot, which its slots must not tell."""
+    return task.intent.removesuffix("+impossible")
+
+
+_Group = tuple[str, int]  # of tasks with the same outcome and number of facts
+
+
+class _Intent:
+    """The slots of an intent, made from all of its tasks."""
+
+    def __init__(self, table: SlotTable, tasks: Sequence[Task]) -> None:
+        self._table = table
+        writes = [names for task in tasks if (names := frozenset(table.writes(task)))]
+        self._changes = bool(writes)
+        self._always = frozenset.intersection(*writes) if writes else frozenset()
+        groups: dict[_Group, list[Task]] = defaultdict(list)
+        for task in tasks:
+            groups[self._group(task)].append(task)
+        outcomes = {outcome for outcome, _ in groups}
+        self._outcomes: tuple[str, ...] = ()
+        if outcomes != {ANSWERED}:
+            self._outcomes = tuple(sorted(outcomes if len(outcomes) > 1 else {DONE, NOTHING_TO_DO, CANNOT_BE_DONE}))
+        places = {group: self._places(group, members) for group, members in groups.items()}
+        several = {base for found in places.values() for base, alike in found if base and alike}
+        self._names = {group: _numbered([base for base, _ in found], several) for group, found in places.items()}
+        facts: dict[str, list[Sequence[str]]] = defaultdict(list)
+        for group, members in groups.items():
+            for task in members:
+                for name, options in zip(self._names[group], task.communicate, strict=True):
+                    if name is not None:
+                        facts[name].append(options)
+        always = set.intersection(*(set(filter(None, names)) for names in self._names.values()))
+        self._slots = tuple(
+            _slot(name, found, nullable=name not in always, several=name in several) for name, found in facts.items()
+        )
+
+    def knows(self, task: Task) -> bool:
+        """Return whether there was a task like this one among those that the slots are made from."""
+        return self._group(task) in self._names
+
+    def of(self, task: Task) -> TypedAnswer:
+        """Return the slots of a task and what is right in them."""
+        slots, right, values = list(self._slots), list[tuple[frozenset[str], ...]](), list[Value]()
+        names = self._names[self._group(task)]
+        for slot in slots:
+            own = [options for name, options in zip(names, task.communicate, strict=True) if name == slot.name]
+            right.append(
+                tuple(_right(options, slot) for options in own) if own or slot.several else (frozenset(("none",)),)
+            )
+            shown = [_value(options, slot) for options in own]
+            values.append(shown if slot.several else shown[0] if shown else None)
+        if self._outcomes:
+            outcome, _ = self._group(task)
+            slots.insert(0, AnswerSlot(OUTCOME, options=self._outcomes))
+            right.insert(0, (frozenset((f"={plain_text(outcome)}",)),))
+            values.insert(0, outcome)
+        return TypedAnswer(tuple(slots), tuple(right), tuple(values))
+
+    def _group(self, task: Task) -> _Group:
+        """Return how a task ends, and how many facts it has."""
+        if writes := set(self._table.writes(task)):
+            own = ", ".join(sorted(writes - self._always)).replace("_", " ")
+            outcome = f"{DONE}: {own}" if own else DONE
+        elif task.refuses:
+            outcome = CANNOT_BE_DONE
+        else:
+            outcome = NOTHING_TO_DO if self._changes else ANSWERED
+        return outcome, len(task.communicate)
+
+    def _places(self, group: _Group, tasks: Sequence[Task]) -> list[tuple[str | None, bool]]:
+        """Return for each fact of the tasks of a group what it is, and whether it is one of a list.
+
+        None: the outcome says it already, as where all that end so say that nothing is free.
+        """
+        sample = tasks[:: max(1, len(tasks) // _SAMPLE)][:_SAMPLE]
+        lists = [[*_lists(self._table.results(task))] for task in sample]
+        intents = {task.intent for task in tasks}
+        declared = self._table.names.get(intents.pop(), ()) if len(intents) == 1 else ()
+        found: list[tuple[str | None, bool]] = []
+        for place in range(group[1]):
+            facts = [task.communicate[place] for task in tasks]
+            types = {_type(options) for options in facts}
+            shown = [_keys(task.communicate[place], kept) for task, kept in zip(sample, lists, strict=True)]
+            common = frozenset.intersection(*shown) - _UNTOLD
+            own = declared[place] if len(declared) == group[1] else ""
+            if self._outcomes and types <= {"none", "text"} and not common and len({facts[0], *facts}) == 1:
+                found.append((None, False))
+                continue
+            default = "answer"
+            for kind, name in _UNNAMED.items():
+                if types - {"none"} == {kind}:
+                    default = name
+            base = own or min(common, key=lambda key: (key == "name", key), default=default)
+            found.append((base if base != OUTCOME else f"{OUTCOME}_", False))
+        bases = Counter(base for base, _ in found)
+        return [
+            (base, base is not None and bases[base] > 1 and self._listed(base, found, sample, lists))
+            for base, _ in found
+        ]
+
+    def _listed(
+        self,
+        base: str,
+        places: Sequence[tuple[str | None, bool]],
+        tasks: Sequence[Task],
+        lists: Sequence[list[list[tuple[str, Any]]]],
+    ) -> bool:
+        """Return whether facts of one name are items of one list, in all of some tasks."""
+        numbers = [number for number, (other, _) in enumerate(places) if other == base]
+        return all(
+            any(all(_keys(task.communicate[number], [one]) for number in numbers) for one in kept if len(one) > 1)
+            for task, kept in zip(tasks, lists, strict=True)
+        )
+
+
+def _lists(results: Sequence[Any]) -> Iterator[list[tuple[str, Any]]]:
+    """Yield the plain values of results with their names: those of each list apart, then those of each result."""
+
+    def inside(value: Any, name: str) -> Iterator[tuple[str, Any]]:
+        if isinstance(value, Mapping):
+            for key, item in value.items():
+                yield from inside(item, key)
+        elif isinstance(value, list | tuple):
+            for item in value:
+                yield from inside(item, name)
+        elif value is not None:
+            yield name, value
+
+    for result in results:
+        stack = [("", result)]
+        while stack:
+            name, value = stack.pop()
+            if isinstance(value, Mapping):
+                stack += value.items()
+            elif isinstance(value, list | tuple):
+                yield [*inside(value, name)]
+        if not isinstance(result, list):
+            yield from ([one] for one in inside(result, ""))
+
+
+def _keys(options: Sequence[str], lists: Iterable[list[tuple[str, Any]]]) -> frozenset[str]:
+    """Return the names under which values stand that state a fact."""
+    wanted = [found for option in options if (found := tokens(option))]
+    return frozenset(name for one in lists for name, value in one if tokens(str(value)) in wanted)
+
+
+def _numbered(bases: Sequence[str | None], several: Set[str]) -> list[str | None]:
+    """Return names of slots, each another one, but for the items of a list; None stays."""
+    often, seen = Counter(bases), Counter[str | None]()
+    names: list[str | None] = []
+    for base in bases:
+        seen[base] += 1
+        names.append(base if base is None or base in several or often[base] == 1 else f"{base}_{seen[base]}")
+    single = [name for name in names if name is not None and name not in several]
+    if len(set(single)) < len(single):  # as "train", "train" and "train_1" would be
+        names = [name if name is None or name in several else f"answer_{place}" for place, name in enumerate(names, 1)]
+    return names
+
+
+def _slot(name: str, facts: Sequence[Sequence[str]], *, nullable: bool, several: bool) -> AnswerSlot:
+    """Return the slot of facts, given by their accepted phrases."""
+    types, words, units = set[SlotType](), set[str](), set[str]()
+    for options in facts:
+        kind = _type(options)
+        if kind == "none":
+            nullable = True
+        else:
+            types.add(kind)
+            if kind == "text":
+                words.add(_label(options))
+            if kind == "money":
+                units |= {unit for sign, unit in _UNITS.items() if any(sign in option for option in options)}
+    if len(words) == 1 and types == {"text"}:  # the only one that is ever right is not given away
+        words |= {f"not {word}" for word in words}
+    ordered = tuple(kind for kind in get_args(SlotType) if kind in types)
+    return AnswerSlot(
+        name,
+        ordered or ("text",),
+        units.pop() if len(units) == 1 else "",
+        tuple(sorted(words)) if len(words) <= MAX_OPTIONS else (),
+        nullable,
+        several,
+    )
+
+
+def _right(options: Sequence[str], slot: AnswerSlot) -> frozenset[str]:
+    """Return the readings of values that state a fact."""
+    kind, found = _type(options), set[str]()
+    for option in options:
+        found |= _readings_of(option, kind)
+    if kind == "none":
+        found |= {"none", "no"} if "true or false" in slot.types else {"none"}
+    elif kind == "true or false":
+        found.add("yes")
+    return frozenset(found)
+
+
+def _label(options: Sequence[str]) -> str:
+    return next((option for option in options if tokens(option)), "")
+
+
+def _type(options: Sequence[str]) -> SlotType | Literal["none"]:
+    """Return the type of value that states a fact, given its accepted phrases; ``none`` if there is none."""
+    label, found = _label(options), tokens(_label(options))
+    every = [tokens(option) for option in options]
+    if ["yes"] in every:
+        return "true or false"
+    if ["#0"] in every:
+        return "money" if any(map(_MONEY.search, options)) else "number"
+    if not any(map(str.isdigit, label)):
+        if found and found[0] in _NEGATORS:
+            return "none"
+        return "name" if label[:1].isupper() else "text"
+    if len(found) == 1:
+        kind = _TYPED.get(found[0][0], "id")
+        return "money" if kind == "number" and any(map(_MONEY.search, options)) else kind
+    typed = _one_value(label, found)
+    return _TYPED[typed[0]] if typed else "id"
+
+
+def _one_value(text: str, found: Sequence[str]) -> str:
+    """Return the only number, date or time in words about it ("seat 12", "50 minutes"), or nothing."""
+    typed = [token for token in found if token[0] in _TYPED]
+    plain = " " in text and text == text.lower() and _NEGATORS.isdisjoint(found)
+    return typed[0] if len(typed) == 1 and plain else ""
+
+
+def _readings_of(option: str, kind: str) -> set[str]:
+    """Return the readings of values that state an accepted phrase."""
+    found, readings = tokens(option), set[str]()
+    if not found:
+        return readings
+    typed = found[0] if len(found) == 1 and found[0][0] in _TYPED else ""
+    if typed:
+        readings.add(typed)
+    elif kind not in ("none", "text", "name") and (value := _one_value(option, found)):
+        readings.add(value)
+    if not typed or not any(map(str.isdigit, option)):
+        readings.add(f"={plain_text(option)}")
+        words = option.split()
+        if kind == "name" and 2 <= len(words) <= 3:
+            readings.add("=" + plain_text(", ".join((words[-1], " ".join(words[:-1])))))
+    return readings
+
+
+def _value(options: Sequence[str], slot: AnswerSlot) -> Value:
+    """Return a value that states a fact."""
+    kind, label, readings = _type(options), _label(options), _right(options, slot)
+    if kind == "none":
+        return None
+    if kind == "true or false":
+        return True
+    sign = {"money": "#", "number": "#", "date": "@", "time": "~"}.get(kind, "")
+    own = _one_value(label, tokens(label)) or (tokens(label) or [""])[0]
+    typed = [own] if sign and own[:1] == sign else sorted(one for one in readings if sign and one[0] == sign)
+    if not typed:
+        return label
+    value = typed[0][1:]
+    if sign == "#":
+        return float(value) if "." in value else int(value)
+    return value if "?" not in value else value.replace("????", "2000")
