@@ -28,6 +28,7 @@ LETTERS = tuple(f"#{c}" for c in "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJ
 """Tokens that spell words outside the vocabulary; distinct from words, so that "7" the price is a word."""
 _PIECE = re.compile(r"\w(?:[\w.:@/'-]*\w)?|[^\w\s]")
 _NUMBER = re.compile(r"-?\d+\.\d+$")
+_NEGATIVE = re.compile(r"^- (\d[\d.]*)$")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d$")
 _SENTENCE_ENDS = ("", ".", "!", "?")
 _GLUED_LEFT, _GLUED_RIGHT = set(".,:;!?%)]}'"), set("$€([{#@")
@@ -54,7 +55,8 @@ class CompactRenderer:
 
     =========  =================================================================================
     prompt     ``<user>`` words of the instruction ``<assistant>``
-    action     ``<call>`` tool, then for each argument ``parameter=`` and its value … ``<end>``
+    action     ``<call>`` tool, then for each argument ``parameter=`` and its value … ``<end>``; of an object ``<item>``
+               name ``<answer>`` value …, those of a list parted by ``<cut>``
     action     ``<answer>`` words ``<end>``
     action     ``<follow>`` ``<end>``: the call, or the answer, that an expert has just proposed
     results    ``<result>`` keys and scalars of each call's result … ``<assistant>``; of an expert's reply, its answer,
@@ -253,8 +255,17 @@ class CompactRenderer:
     def _call(self, call: Mapping[str, Any]) -> list[int]:
         ids = [self.index["<call>"], self._name(call["name"])]
         for name, value in call["arguments"].items():
-            ids += [self._name(f"{name}="), *self._value(value)]
+            ids += [self._name(f"{name}="), *(self._object(value) if isinstance(value, dict) else self._value(value))]
         return ids
+
+    def _object(self, values: Mapping[str, Any]) -> list[int]:
+        """Return the ids of an object of scalars and lists of scalars, as the answer of `submit` is."""
+        ids: list[int] = []
+        for name, value in values.items():
+            ids += [self.index["<item>"], *self.words(name), self.index["<answer>"]]
+            for number, part in enumerate(value if isinstance(value, list) else [value]):
+                ids += [*([self.index["<cut>"]] if number else []), *self._value(part)]
+        return ids or [self.index["<none>"]]
 
     def _name(self, name: str) -> int:
         return self.index.get(name, self.index["<unk>"])
@@ -324,6 +335,9 @@ class CompactRenderer:
             items = schema.get("items") or {}
             values = [item for item in _split(ids, self.index["<item>"]) if item and item != [self.index["<none>"]]]
             return [self._argument(item, items) for item in values]
+        if schema.get("type") == "object" and ids and ids[0] in (self.index["<item>"], self.index["<none>"]):
+            slots = [slot for slot in _split(ids, self.index["<item>"]) if slot != [self.index["<none>"]]]
+            return {self.text(name): value for name, value in map(self._slot, slots)}
         text = self.text(ids)
         if schema.get("type") in ("integer", "number", "boolean", "object"):
             try:
@@ -331,6 +345,19 @@ class CompactRenderer:
             except (ValueError, RecursionError):
                 return text  # the environment says what is wrong with it
         return text
+
+    def _slot(self, ids: Sequence[int]) -> tuple[Sequence[int], Any]:
+        """Return the ids of the name in an object, and the value, whose type the environment reads."""
+        mark = self.index["<answer>"]
+        place = ids.index(mark) if mark in ids else len(ids)
+        parts = [_signed(self.text(part)) for part in _split(ids[place + 1 :], self.index["<cut>"])]
+        values = [None if part == "null" else part for part in parts]
+        return ids[:place], values if len(values) > 1 else values[0] if values else None
+
+
+def _signed(text: str) -> str:
+    """Return a text in which a number and its sign are not apart."""
+    return _NEGATIVE.sub(r"-\1", text)
 
 
 def _split(ids: Sequence[int], mark: int) -> list[list[int]]:

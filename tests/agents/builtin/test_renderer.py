@@ -13,6 +13,7 @@ from toolorchestra.agents.builtin.compact_renderer import FOLLOW, CompactRendere
 from toolorchestra.agents.builtin.model import TokenPolicy, build_model, chat_renderer
 from toolorchestra.agents.builtin.renderer import Decoded, check_prefix
 from toolorchestra.agents.builtin.tool_messages import read_result
+from toolorchestra.envs.answer_modes import SubmitTool
 from toolorchestra.toolscale.errors import OptionError
 
 TOOLS = [
@@ -102,6 +103,35 @@ def test_calls_survive_writing_and_reading(renderer: CompactRenderer, message: d
     function = message["tool_calls"][0]["function"]  # type: ignore[index]  # as made above
     assert decoded.well_formed
     assert decoded.action == [{"name": function["name"], "arguments": json.loads(function["arguments"])}]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {},
+        {"outcome": "done", "price": "12"},
+        {"outcome": "done: refund bill", "paid_on": "2025-07-30", "at": "19:05", "who": None},
+        {"dishes": ["Smoked Duck", "D07", "a dish that is unknown"], "customer": "Jasper"},
+        {"difference": "-0.16", "item": "P17-SAND-3X3"},
+    ],
+)
+def test_the_values_of_a_typed_answer_survive_writing_and_reading(answer: dict[str, Any]) -> None:
+    submit = SubmitTool().schema
+    renderer = CompactRenderer.build([*TOOLS, submit], ["outcome is done"], {"dish": ["Smoked Duck"]}, min_kind=1)
+    ids = renderer.encode_action(call("submit", answer=answer))
+    found = renderer.decode_action(ids, [*TOOLS, submit]).action
+    assert found == [{"name": "submit", "arguments": {"answer": answer}}]
+
+
+@pytest.mark.parametrize(
+    "tokens", [["<item>"], ["<item>", "<answer>"], ["<none>", "<item>"], ["<item>", "done", "<cut>"]]
+)
+def test_a_typed_answer_that_is_none_is_one_of_nothing(tokens: list[str]) -> None:
+    submit = SubmitTool().schema
+    renderer = CompactRenderer.build([submit], ["done"], {})
+    ids = [renderer.index[token] for token in ("<call>", "submit", "answer=", *tokens, "<end>")]
+    (found,) = renderer.decode_action(ids, [submit]).action
+    assert all(value is None for value in found["arguments"]["answer"].values())
 
 
 def test_several_calls_of_one_turn_are_kept_apart(renderer: CompactRenderer) -> None:
