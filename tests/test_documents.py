@@ -28,7 +28,10 @@ def blocks(document: Path) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_python_blocks_run_and_print_the_text_block_that_follows(document: Path) -> None:
+def test_python_blocks_run_and_print_the_text_block_that_follows(
+    document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # some write files, where the reader is
     scope: dict[str, object] = {}
     found = blocks(document)
     for (language, code), (next_language, shown) in itertools.pairwise([*found, ("", "")]):
