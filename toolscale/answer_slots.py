@@ -14,7 +14,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
+from toolorchestra.toolscale.format import IntentSpec
 from toolorchestra.toolscale.mentions import tokens
+from toolorchestra.toolscale.observed import named_values
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.typed_answers import AnswerSlot, SlotType, TypedAnswer, Value, plain_text
 
@@ -35,7 +37,15 @@ _UNNAMED: Mapping[SlotType, str] = {
     "money": "amount", "number": "number", "date": "date", "time": "time", "id": "id", "name": "name", "text": "value",
     "true or false": "answer",
 }  # fmt: skip
-_UNTOLD = frozenset(("told", "also", "value", ""))  # names of bindings and results that say nothing
+_UNTOLD = frozenset(("told", "also", "value", ""))  # names that say nothing
+_FACT = re.compile(r"\{(?:[a-z]\w*\.(?:\w+\.)*)?([a-z]\w*)(?::\w+)?\}")
+
+
+def fact_names(intent: IntentSpec) -> list[str]:
+    """Return what an intent calls its facts: the last name of ``{bill.total:money}``, or nothing."""
+    texts = (item if isinstance(item, str) else item[0] for item in intent.communicate)
+    names = ("" if (found := _FACT.fullmatch(text)) is None else found[1] for text in texts)
+    return ["" if name in _UNTOLD or name == "other" or name.startswith("or_") else name for name in names]
 
 
 class SlotTable:
@@ -189,17 +199,6 @@ class _Intent:
 
 def _lists(results: Sequence[Any]) -> Iterator[list[tuple[str, Any]]]:
     """Yield the plain values of results with their names: those of each list apart, then those of each result."""
-
-    def inside(value: Any, name: str) -> Iterator[tuple[str, Any]]:
-        if isinstance(value, Mapping):
-            for key, item in value.items():
-                yield from inside(item, key)
-        elif isinstance(value, list | tuple):
-            for item in value:
-                yield from inside(item, name)
-        elif value is not None:
-            yield name, value
-
     for result in results:
         stack = [("", result)]
         while stack:
@@ -207,9 +206,9 @@ def _lists(results: Sequence[Any]) -> Iterator[list[tuple[str, Any]]]:
             if isinstance(value, Mapping):
                 stack += value.items()
             elif isinstance(value, list | tuple):
-                yield [*inside(value, name)]
+                yield [*named_values(value, name)]
         if not isinstance(result, list):
-            yield from ([one] for one in inside(result, ""))
+            yield from ([one] for one in named_values(result))
 
 
 def _keys(options: Sequence[str], lists: Iterable[list[tuple[str, Any]]]) -> frozenset[str]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import datetime
 import functools
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from toolorchestra.toolscale.answer_slots import SlotTable
+from toolorchestra.toolscale.answer_slots import SlotTable, fact_names
 from toolorchestra.toolscale.build import build_database
 from toolorchestra.toolscale.database import Database
 from toolorchestra.toolscale.errors import DomainError, UnknownNameError, unknown_name
@@ -96,19 +95,11 @@ class Domain:
 
     def slot_table(self, tasks: Iterable[Task]) -> SlotTable:
         """Return the slots of typed answers to tasks in the domain."""
-        return SlotTable(tasks, self.verifier.results, self._writes, self._fact_names)
+        names = {name: fact_names(intent) for name, intent in self.spec.intents.items()}
+        return SlotTable(tasks, self.verifier.results, self._writes, names)
 
     def _writes(self, task: Task) -> list[str]:
         return [call.name for call in task.reference_calls if self.tools[call.name].effect == "write"]
-
-    @functools.cached_property
-    def _fact_names(self) -> dict[str, list[str]]:
-        """What intents call their facts: the last name of ``{bill.total:money}``, or nothing."""
-        facts = {
-            name: [item if isinstance(item, str) else item[0] for item in intent.communicate]
-            for name, intent in self.spec.intents.items()
-        }
-        return {name: [_fact_name(text) for text in texts] for name, texts in facts.items()}
 
     def error(self, message: str, path: str, remedy: str = "") -> DomainError:
         """Return an error about a place in the domain's files."""
@@ -154,15 +145,6 @@ class Domain:
     def __repr__(self) -> str:
         entries = self.database.entries()
         return f"<Domain {self.name}: {len(self.tools)} tools, {entries} entries, {len(self._tasks)} tasks>"
-
-
-_FACT = re.compile(r"\{(?:[a-z]\w*\.(?:\w+\.)*)?([a-z]\w*)(?::\w+)?\}")
-_SAYS_NOTHING = frozenset(("told", "also", "other", "value"))
-
-
-def _fact_name(text: str) -> str:
-    found = _FACT.fullmatch(text)
-    return "" if found is None or found[1] in _SAYS_NOTHING or found[1].startswith("or_") else found[1]
 
 
 def _check_tables(tables: dict[str, TableSpec], file: Path | None) -> None:

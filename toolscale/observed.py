@@ -15,6 +15,27 @@ from toolorchestra.toolscale.task import Call, Task
 from toolorchestra.toolscale.tool import Entry, ToolResult
 
 
+def named_values(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the plain values within a value, each with the name (key) under which it stands; nothing for null.
+
+    >>> list(named_values({"table": "T10", "guests": [{"age": 7}, {"age": None}]}))
+    [('table', 'T10'), ('age', 7)]
+    """
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from named_values(item, str(key))
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from named_values(item, name)
+    elif value is not None:
+        yield name, value
+
+
+def shown_values(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the named values that are no true or false: what a result shows that a text could repeat."""
+    return ((key, item) for key, item in named_values(value, name) if not isinstance(item, bool))
+
+
 class Shown(NamedTuple):
     """What a call that read has shown: its arguments and its result."""
 
@@ -56,42 +77,38 @@ def needed_values(
     values: dict[Entry, dict[str, set[Any]]] = {entry: {} for entry in entries}
     some: dict[Entry, set[tuple[str, Any]]] = {entry: set() for entry in entries}
     given: set[Any] = set()
+    request, told = tokens(task.instruction), [phrase for phrases in task.communicate for phrase in phrases]
+    taken = [[*_arguments(call)] for call in calls]
     for position, result in enumerate(results):
-        cells = [*_cells(result.value)]
+        cells = [*named_values(result.value)]
         for entry in entries.intersection(result.operated):
-            new = [cell for cell in cells if not (cell in given or cell[1] in given or _is_said(cell[1], task))]
-            some[entry].update(new)
-            for name, value in new:
-                if _is_taken(value, calls[position + 1 :]) or _is_told(value, task):
+            later = [argument for arguments in taken[position + 1 :] for argument in arguments]
+            for name, value in cells:
+                if (name, value) in given or value in given or mentions(request, str(value)):
+                    continue
+                some[entry].add((name, value))
+                text = tokens(str(value))
+                if _is_taken(value, later) or any(mentions(text, phrase) for phrase in told):
                     values[entry].setdefault(name, set()).add(value)
         given.update(cells)
         given.update(value for _, value in cells if isinstance(value, str))
-    return {
-        entry: Needed(
-            {name: frozenset(found) for name, found in values[entry].items()},
-            frozenset(cell for cell in some[entry] if not values[entry] and cell[1] not in _values(entry[1])),
-        )
-        for entry in entries
-    }
+    found = {}
+    for entry in entries:
+        key = _values(entry[1])
+        needed = {name: frozenset(group) for name, group in values[entry].items()}
+        found[entry] = Needed(needed, frozenset(cell for cell in some[entry] if not needed and cell[1] not in key))
+    return found
 
 
-def _is_said(value: Any, task: Task) -> bool:
-    """Return whether the request has a value."""
-    return mentions(tokens(task.instruction), str(value))
+def _arguments(call: Call) -> Iterator[tuple[Any, list[str]]]:
+    """Yield the arguments of a call, and the tokens of those that are texts, as the expression of a calculator."""
+    for _, argument in named_values(call.arguments):
+        yield argument, tokens(argument) if isinstance(argument, str) else []
 
 
-def _is_taken(value: Any, calls: Sequence[Call]) -> bool:
-    """Return whether a call has a value among its arguments, or within a text, as the expression of a calculator."""
-    return any(
-        argument == value or (isinstance(argument, str) and mentions(tokens(argument), str(value)))
-        for call in calls
-        for _, argument in _cells(call.arguments)
-    )
-
-
-def _is_told(value: Any, task: Task) -> bool:
-    text = tokens(str(value))
-    return any(mentions(text, phrase) for phrases in task.communicate for phrase in phrases)
+def _is_taken(value: Any, arguments: Iterable[tuple[Any, list[str]]]) -> bool:
+    """Return whether a value is among arguments, or within one that is a text."""
+    return any(argument == value or mentions(text, str(value)) for argument, text in arguments)
 
 
 def not_shown(entries: Mapping[Entry, Needed], shown: Iterable[Shown]) -> set[Entry]:
@@ -108,22 +125,10 @@ def not_shown(entries: Mapping[Entry, Needed], shown: Iterable[Shown]) -> set[En
             found = known | _values(row)
             for entry in [entry for entry, wanted in left.items() if wanted <= found]:
                 some = entries[entry].some
-                if not some or not some.isdisjoint(_cells(row)):
+                if not some or not some.isdisjoint(named_values(row)):
                     del left[entry]
     return set(left)
 
 
 def _values(value: Any) -> frozenset[Any]:
-    return frozenset(cell for _, cell in _cells(value))
-
-
-def _cells(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the plain values within a value, each with the name under which it stands."""
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from _cells(item, key)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _cells(item, name)
-    elif value is not None:
-        yield name, value
+    return frozenset(found for _, found in named_values(value))

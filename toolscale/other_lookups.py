@@ -7,13 +7,14 @@ the words of their results alone, apart from how `toolorchestra.toolscale.verify
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from typing import Any
 
 import msgspec
 
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.mentions import mentions, tokens
+from toolorchestra.toolscale.observed import named_values
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.sqltool import SqlTool
 from toolorchestra.toolscale.task import Call, Task
@@ -39,12 +40,13 @@ def with_other_lookups(domain: Domain, task: Task, session: Session) -> Iterator
         others = {entry for i, other in enumerate(results) if i != position for entry in other.operated}
         if domain.tools[call.name].effect != "read" or not set(result.operated) - others:
             continue
-        given = [named for other in results[:position] for named in _named_texts(other.value)]
+        given = {named for other in results[:position] for named in _named_texts(other.value)}
         needed, some = _needed(task, result, given, calls[position + 1 :])
+        writes = [before for before in calls[:position] if domain.tools[before.name].effect == "write"]
         for search in _searches(domain, call, result):
             session.reset()
-            for before in calls[:position]:
-                domain.call(before, session)
+            for write in writes:
+                domain.call(write, session)
             found = domain.call(search, session)
             if found.status is Status.OK and _shows(search, found.value, needed, some):
                 replaced.setdefault(position, search)
@@ -55,7 +57,7 @@ def with_other_lookups(domain: Domain, task: Task, session: Session) -> Iterator
 
 
 def _needed(
-    task: Task, result: ToolResult, given: Sequence[_Named], later: Sequence[Call]
+    task: Task, result: ToolResult, given: Set[_Named], later: Sequence[Call]
 ) -> tuple[frozenset[str], frozenset[_Named]]:
     """Return the ids of what a call looked up with its values that the answer tells or that later calls take.
 
@@ -98,8 +100,8 @@ def _searches(domain: Domain, call: Call, result: ToolResult) -> Iterator[Call]:
             for parameter, spec in tool.parameters.items()
             if (value := known.get(spec.column or parameter, known.get(parameter))) is not None
         }
-        required = {parameter for parameter, spec in tool.parameters.items() if spec.required}
-        if required <= set(filled):
+        required = [parameter for parameter, spec in tool.parameters.items() if spec.required]
+        if filled.keys() >= set(required):
             for arguments in (filled, {parameter: filled[parameter] for parameter in required}):
                 if (search := msgspec.json.encode((name, arguments))) not in tried:
                     tried.add(search)
@@ -121,13 +123,6 @@ def _texts(value: Any) -> Iterator[str]:
     return (text for _, text in _named_texts(value))
 
 
-def _named_texts(value: Any, name: str = "") -> Iterator[_Named]:
+def _named_texts(value: Any) -> Iterator[_Named]:
     """Yield the plain values within a value, as texts, each with the name under which it stands."""
-    if isinstance(value, dict):
-        for key, item in value.items():
-            yield from _named_texts(item, key)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _named_texts(item, name)
-    elif value is not None:
-        yield name, str(value)
+    return ((name, str(found)) for name, found in named_values(value))

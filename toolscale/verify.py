@@ -8,8 +8,8 @@ An episode is solved if and only if all three criteria hold against one of the t
    (see `toolorchestra.toolscale.judging.judge`), or it has them in its slots
    (`toolorchestra.toolscale.typed_answers`);
 3. *operation completeness*: every entry that the reference trajectory wrote was written, and every one that it looked
-   up by identity was looked up so too, or a result showed what the trajectory needs of it (`toolorchestra.toolscale.
-   observed`); where the right answer is a refusal, being refused by a guard counts too.
+   up by identity was looked up so too, or a result showed what the trajectory needs of it (see
+   `toolorchestra.toolscale.observed`); where the right answer is a refusal, being refused by a guard counts too.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ import msgspec
 from toolorchestra.toolscale.database import Changes, Database, Row
 from toolorchestra.toolscale.errors import TaskError
 from toolorchestra.toolscale.format import TableSpec
-from toolorchestra.toolscale.judging.expected import ExpectedAnswer, Names, expected_answer, names_in, shown_values
+from toolorchestra.toolscale.judging.expected import ExpectedAnswer, Names, expected_answer, names_in
 from toolorchestra.toolscale.judging.judge import judge_answer
 from toolorchestra.toolscale.net_changes import canonical, net_changes
-from toolorchestra.toolscale.observed import Needed, Shown, needed_values, not_shown
+from toolorchestra.toolscale.observed import Needed, Shown, needed_values, not_shown, shown_values
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.task import Call, Task
 from toolorchestra.toolscale.tool import Entry, Status, Tool, ToolResult

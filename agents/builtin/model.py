@@ -27,6 +27,7 @@ from toolorchestra.agents.builtin.tool_messages import conclusion, proposed_call
 from toolorchestra.agents.hub import split_revision
 from toolorchestra.agents.pretrained import load_pretrained
 from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.observed import shown_values
 
 if TYPE_CHECKING:  # transformers takes seconds to import, and a learner's --help needs none of it
     from transformers import Lfm2ForCausalLM, PreTrainedTokenizerFast
@@ -204,7 +205,7 @@ def build_renderer(
             proposing |= proposes
             if proposes or conclusion(result) is not result or (isinstance(result, str) and not values):
                 continue  # from an expert
-            for key, value in _leaves(result, "result"):
+            for key, value in shown_values(result, "result"):
                 texts.append(key.replace("_", " "))
                 shown.setdefault(f"result.{key}", set()).add(value)
         elif message["role"] != "system":
@@ -223,17 +224,6 @@ def database_values(world: Any) -> Iterator[tuple[str, list[Any]]]:
             query = f'SELECT DISTINCT "{column}" FROM "{table}" WHERE "{column}" IS NOT NULL'
             rows = database.base.execute(query).fetchall()
             yield details.references or f"{table}.{column}", [row[0] for row in rows]
-
-
-def _leaves(value: Any, key: str) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, dict):
-        for name, item in value.items():
-            yield from _leaves(item, name)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _leaves(item, key)
-    elif value is not None and not isinstance(value, bool):
-        yield key, value
 
 
 def prepare_torch(threads: int | None = None) -> None:

@@ -3,7 +3,8 @@ from __future__ import annotations
 import copy
 import json
 import pickle
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,12 @@ import gymnasium as gym
 import msgspec
 import pytest
 
-from toolorchestra.agents.policies.base import play_episode
+from toolorchestra.agents.policies.base import play_episode, write_calls
 from toolorchestra.agents.policies.human import HumanPolicy
 from toolorchestra.agents.policies.registry import make_policy
 from toolorchestra.envs.checks.environment import check_environment
 from toolorchestra.envs.registration import make_multiagent
+from toolorchestra.toolscale.domain_folder import builtin_domains
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 
 
@@ -242,3 +244,48 @@ def test_agents_of_several_are_told_the_slots_and_may_answer_by_them() -> None:
     ):
         env.step(message)
     assert env.episode.outcome == "solved", env.episode.why
+
+
+def attacks(right: dict[str, Any], other: dict[str, Any], outcomes: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yield wrong answers, made of the right one and of that of another task of the intent."""
+    for outcome in outcomes:
+        yield {**right, "outcome": outcome}
+    yield other
+    yield {**right, "more": 1}
+    for name in [name for name in right if name != "outcome"][:1]:
+        value, rival = right[name], other[name]
+        yield {key: kept for key, kept in right.items() if key != name}
+        for wrong in (
+            rival,
+            None,
+            f"not {value}",
+            f"at least {value}",
+            f"{value} or {rival}",
+            [value, rival],
+            f"{value}x",
+        ):
+            yield {**right, name: wrong}
+
+
+@pytest.mark.parametrize("name", builtin_domains())
+def test_wrong_values_earn_nothing_although_everything_was_done(name: str) -> None:
+    env: Any = gym.make(f"ToolOrchestra-{name.title()}-v0", answer="typed").unwrapped
+    tasks = env.source.tasks("all")
+    tries, paid = 0, []
+    for task in random.Random(name).sample(tasks, 40):
+        right = json.loads(env.right_answer(task))["answer"]
+        like = (one for one in tasks if one.intent == task.intent)
+        other = json.loads(env.right_answer(next((one for one in like if one.id != task.id), task)))["answer"]
+        env.reset(options={"task_id": task.id})
+        outcomes = next((slot.options for slot in env.play.typed.slots if slot.name == "outcome"), ())
+        env.step(write_calls(task.whole_path))
+        done = env.snapshot()
+        for wrong in attacks(right, other, outcomes):
+            if wrong != right:
+                env.restore(done)
+                tries += 1
+                paid += [(task.id, wrong)] if env.step([submit(wrong)])[1] else []
+        env.restore(done)
+        assert env.step([submit(right)])[1] == 1.0, task.id
+    assert tries > 200
+    assert len(paid) <= 0.005 * tries, paid

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import random
 from typing import Any
 
@@ -8,7 +9,9 @@ import pytest
 
 from toolorchestra.toolscale import verify as verification
 from toolorchestra.toolscale.domain import Domain
+from toolorchestra.toolscale.domain_folder import load_domain
 from toolorchestra.toolscale.guess import Guesser
+from toolorchestra.toolscale.other_lookups import with_other_lookups
 from toolorchestra.toolscale.tool import Status
 from toolorchestra.toolscale.verifier_mutations import OTHER_LOOKUP, WORDINGS, mutants, try_verifier, variants
 
@@ -91,3 +94,15 @@ def test_guessed_arguments_are_valid_and_mostly_meaningful(quick: Domain) -> Non
             statuses.append(session.call(tool, arguments).status)
     session.close()
     assert statuses.count(Status.OK) > len(statuses) / 2
+
+
+def test_a_look_up_is_replaced_by_each_search_once() -> None:
+    sport = load_domain("sport")  # whose searches have several required arguments
+    count = 0
+    with contextlib.closing(sport.session()) as session:
+        for task in sport.tasks()[::20]:
+            tried = [*with_other_lookups(sport, task, session)]
+            found = [[(call.name, sorted(call.arguments.items())) for call in calls] for _, calls in tried]
+            count += len(found)
+            assert all(one not in found[:place] for place, one in enumerate(found)), task.id
+    assert count > 50

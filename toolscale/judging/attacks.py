@@ -15,9 +15,10 @@ from typing import Any
 
 import msgspec
 
-from toolorchestra.toolscale.judging.expected import ExpectedAnswer, ExpectedFact, contains, kind_of_token, shown_values
+from toolorchestra.toolscale.judging.expected import ExpectedAnswer, ExpectedFact, contains, kind_of_token
 from toolorchestra.toolscale.mentions import MONTHS, tokens
 from toolorchestra.toolscale.numerals import TENS, UNITS
+from toolorchestra.toolscale.observed import shown_values
 from toolorchestra.toolscale.task import Task
 
 _REFUSALS = (

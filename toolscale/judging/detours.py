@@ -14,8 +14,8 @@ import msgspec
 
 from toolorchestra.toolscale.database import Changes
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.judging.expected import shown_values
 from toolorchestra.toolscale.net_changes import net_changes
+from toolorchestra.toolscale.observed import shown_values
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.task import Call, Task
 from toolorchestra.toolscale.tool import Status

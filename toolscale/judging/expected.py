@@ -275,18 +275,6 @@ def _without_names(found: Sequence[str], names: Names) -> frozenset[str]:
     return frozenset(token for place, token in enumerate(found) if place not in inside)
 
 
-def shown_values(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the plain values in a result, each with the name (key) under which it stands."""
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from shown_values(item, str(key))
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from shown_values(item, name)
-    elif value is not None and not isinstance(value, bool):
-        yield name, value
-
-
 def stem(word: str) -> str:
     """Return the beginning of a word, by which forms of it agree."""
     return word[:4]
