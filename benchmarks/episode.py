@@ -44,10 +44,10 @@ from toolorchestra.envs.toolorchestra.env import ToolOrchestraEnv
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_folder import load_domain
 from toolorchestra.toolscale.functions import FunctionTool
-from toolorchestra.toolscale.judging.judge import judge_answer
 from toolorchestra.toolscale.sqltool import SqlTool
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import NO_CONTEXT
+from toolorchestra.toolscale.typed_answers import judge_typed
 
 CALLS = 4
 MAX_RATIO, LEAST_RATE, MAX_GROWTH = 3.0, 2000.0, 0.05
@@ -134,7 +134,8 @@ class Floor:
 
 def whole(env: gym.Env[Any, Any], tasks: Sequence[Task]) -> Timed:
     """Return a function that plays the reference episodes of `tasks`."""
-    plan = [({"task_id": task.id}, [*written(task), task.answer]) for task in tasks]
+    core: Any = env.unwrapped
+    plan = [({"task_id": task.id}, [*written(task), core.final(core.right_answer(task))]) for task in tasks]
 
     def play() -> None:
         for options, actions in plan:
@@ -147,9 +148,9 @@ def whole(env: gym.Env[Any, Any], tasks: Sequence[Task]) -> Timed:
 
 
 def parts_of_an_episode(env: gym.Env[Any, Any], domain: Domain, tasks: Sequence[Task], rounds: int) -> dict[str, float]:
-    """Return the median microseconds of parts of a further episode, and of reading an answer for the first time.
+    """Return the median microseconds of parts of a further episode.
 
-    The parts are a reset, a call, the answering step, and the verification in it.
+    They are a reset, a call, the answering step, the verification in it, and the reading of the answer in this.
     """
     found: dict[str, list[float]] = {name: [] for name in ("reset", "call", "answer", "verification", "reading")}
     clock = time.process_time
@@ -165,13 +166,14 @@ def parts_of_an_episode(env: gym.Env[Any, Any], domain: Domain, tasks: Sequence[
                 start = clock()
                 env.step(text)
                 sums["call"] += (clock() - start) / len(task.reference_calls)
-            play = core.play
+            play, answer = core.play, core.right_answer(task)
+            action = core.final(answer)
             t2 = clock()
-            play.world.verify(task, play.session, task.answer)
+            domain.verify(task, play.session, answer, play.typed)
             t3 = clock()
-            judge_answer(task.answer, domain.verifier.reference(task).answer)
+            judge_typed(answer, play.typed)
             t4 = clock()
-            env.step(task.answer)
+            env.step(action)
             t5 = clock()
             sums["reset"] += t1 - t0
             sums["verification"] += t3 - t2
@@ -202,13 +204,15 @@ def resident() -> int:
 def memory(env: gym.Env[Any, Any], tasks: Sequence[Task], steps: int) -> dict[str, Any]:
     """Play reference episodes with stray calls for `steps` steps and watch the memory."""
     strays = ("<tool_call>{broken</tool_call>", '<tool_call>{"name": "nothing"}</tool_call>', [{"name": 3}], 3)
+    core: Any = env.unwrapped
     done, mark = 0, steps // 10
     trail: list[int] = []
     start = time.process_time()
     while done < steps:
         for number, task in enumerate(tasks):
             env.reset(options={"task_id": task.id})
-            for action in (*written(task), strays[number % len(strays)], task.answer):
+            answer = core.final(core.right_answer(task))
+            for action in (*written(task), strays[number % len(strays)], answer):
                 env.step(action)
             done += len(written(task)) + 2
             if done >= mark * (len(trail) + 1):
@@ -234,19 +238,16 @@ def main() -> None:
     tasks = random.Random(0).sample(tasks, min(given.tasks, len(tasks)))
     if not tasks:
         sys.exit(f"{domain.name} has no task of {CALLS} reference calls.")
-    env = gym.make("ToolOrchestra-Custom-v0", domain=given.domain)
+    env = gym.make("ToolOrchestra-Custom-v0", domain=given.domain, answer="typed")
     print(
         f"{domain!r}; {len(tasks)} tasks of {CALLS} calls; median of {given.rounds} rounds; as made by gymnasium.make"
     )
 
     play, floor = whole(env, tasks), Floor(domain).parts(tasks)
     play()
-    references = [domain.verifier.reference(task) for task in tasks]
     times: dict[str, list[float]] = {"first": [], "further": [], **{name: [] for name in floor}}
     for _ in range(given.rounds):
         domain.database.known_reads.clear()
-        for reference in references:
-            reference.judged.clear()
         times["first"].append(micros(play, len(tasks)))
         times["further"].append(micros(play, len(tasks)))
         for name, function in floor.items():

@@ -1,20 +1,21 @@
-"""Measure how often a model errs as judge of answers, and write it down: a table of docs/domains.md.
+"""Measure how often answers in prose are judged wrongly, and write it down: a table of docs/domains.md.
 
-The answers are those that people wrote and labelled (tests/data/answers), and attacks on tasks of all domains and
-rephrasings of their right answers. Without --model, the two models that no model can be worse than are measured: one
-that says yes to everything, and one that says no.
+The answers are those that people wrote and labelled (tests/data/answers), to tasks whose reference calls were made.
+They are judged by what they mention, and by a model, as with the option ``judge`` of an environment. Without --model,
+the two models that no model can be worse than are measured: one says yes to everything, and one says no.
 
-Usage: python benchmarks/judge_model.py [--model NAME --catalog FILE] [--tasks N] [--seed S] [--output FILE]
+Usage: python benchmarks/judge_model.py [--model NAME --catalog FILE] [--record FILE] [--output FILE]
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import tyro
@@ -24,43 +25,77 @@ from provenance import provenance
 from toolorchestra.agents.chat.base import ChatModel, ChatRequest, ScriptedChat
 from toolorchestra.agents.chat.replay import RecordingChat
 from toolorchestra.agents.experts.catalog import Catalog
-from toolorchestra.envs.model_judge import PROMPT_DIGEST, ModelJudge
-from toolorchestra.envs.model_judge_errors import JudgeErrors, LabelledAnswer, attack_answers, judge_errors
+from toolorchestra.envs.episode import CallRecord
+from toolorchestra.envs.model_judge import PROMPT_DIGEST, AnswerQuestion, ModelJudge, results_of
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_folder import builtin_domains, load_domain
+from toolorchestra.toolscale.errors import ExpertError
+from toolorchestra.toolscale.intervals import wilson_interval
+from toolorchestra.toolscale.prose_answers import judge_mentions
 
 ANSWERS = Path(__file__).parents[1] / "tests" / "data" / "answers"
 PACKAGES = ("msgspec", "openai")
-SETS = ("labelled by hand", "attacks and rephrasings")
-JUDGES = ("rules", "rules and model", "model alone")
+RULE = "what is mentioned"
 
 
 @dataclass
 class Options:
-    """Judge answers whose labels are known by rules, by rules and a model, and by a model alone."""
+    """Judge answers whose labels are known by what they mention, and by a model."""
 
     model: str | None = None
     """Name of a model of the catalogue that has an endpoint; by default two that always say the same."""
     catalog: tuple[Path, ...] = ()
     """Catalogue files of your own, which extend and override the shipped one."""
-    tasks: int = 20
-    """Tasks of each domain that are attacked."""
-    seed: int = 0
-    """Seed of their choice."""
-    alone: bool = True
-    """Also ask the model about every fact of every answer, without the rules."""
     record: Path | None = None
     """File that keeps the model's replies, so that a run that was cut short goes on, and a second one is free."""
     output: Path = Path(__file__).parent / "results" / "judge_model.json"
     """Where the record goes."""
 
 
+class LabelledAnswer(NamedTuple):
+    """An answer to a task with the results of its reference calls, and whether it is right."""
+
+    question: AnswerQuestion
+    right: bool
+
+
+class JudgeErrors(msgspec.Struct):
+    """Right and wrong answers judged, and those judged otherwise; apart from them those that got no verdict."""
+
+    right: int = 0
+    wrong: int = 0
+    wrongly_rejected: int = 0
+    wrongly_accepted: int = 0
+    failed: int = 0
+
+    def add(self, *, right: bool, accepted: bool | None) -> None:
+        """Count an answer; `accepted` is None where there was no verdict."""
+        if accepted is None:
+            self.failed += 1
+        elif right:
+            self.right += 1
+            self.wrongly_rejected += not accepted
+        else:
+            self.wrong += 1
+            self.wrongly_accepted += accepted
+
+    def shown(self) -> dict[str, Any]:
+        """Return the counts, and the 95 % intervals (Wilson) of the shares of answers judged wrongly."""
+        pairs = {
+            "wrongly rejected": (self.wrongly_rejected, self.right),
+            "wrongly accepted": (self.wrongly_accepted, self.wrong),
+        }
+        intervals = {name: [round(end, 4) for end in wilson_interval(*pair)] for name, pair in pairs.items()}
+        return {**msgspec.to_builtins(self), "intervals": intervals}
+
+
 def always(word: str) -> ChatModel:
-    """Return a model that says the same of every fact."""
+    """Return a model that says the same of every point."""
 
     def reply(request: ChatRequest) -> str:
         facts = str(request.messages[1]["content"]).split("<facts>\n")[1].split("\n</facts>")[0].splitlines()
-        return json.dumps({line.split(":")[0]: word for line in facts})
+        points = [line.split(":")[0] for line in facts if line != "(none)"]
+        return json.dumps(dict.fromkeys((*points, "consistent"), word))
 
     return ScriptedChat(reply, name=f"always {word}")
 
@@ -83,65 +118,50 @@ def models(options: Options) -> Iterator[ChatModel]:
 
 def labelled_by_hand(domain: Domain) -> Iterator[LabelledAnswer]:
     """Yield the answers of a domain that people wrote and labelled."""
-    for entry in yaml.safe_load((ANSWERS / f"{domain.name}.yaml").read_text(encoding="utf-8")):
-        task = domain.task(entry["task"])
-        yield from (LabelledAnswer(task, text, True) for text in entry.get("right", ()))
-        yield from (LabelledAnswer(task, answer["text"], False) for answer in entry.get("wrong", ()))
+    with contextlib.closing(domain.session()) as session:
+        for entry in yaml.safe_load((ANSWERS / f"{domain.name}.yaml").read_text(encoding="utf-8")):
+            task = domain.task(entry["task"])
+            session.reset()
+            made = [(call, domain.call(call, session)) for call in task.reference_calls]
+            results = results_of(
+                CallRecord(str(number), call.name, call.arguments, result.status, result.value, result.error)
+                for number, (call, result) in enumerate(made)
+            )
+            for text in entry.get("right", ()):
+                yield LabelledAnswer(AnswerQuestion(task, text, results), right=True)
+            for answer in entry.get("wrong", ()):
+                yield LabelledAnswer(AnswerQuestion(task, answer["text"], results), right=False)
 
 
-def measured(model: ChatModel, options: Options) -> dict[str, dict[str, JudgeErrors]]:
-    """Return the errors on each set of answers, of each judge, over all domains."""
-    totals = {name: {judge: JudgeErrors() for judge in JUDGES} for name in SETS}
-    judge = ModelJudge(model)
-    for name in builtin_domains():
-        domain = load_domain(name)
-        for kind, answers in zip(
-            SETS, (labelled_by_hand(domain), attack_answers(domain, options.tasks, options.seed)), strict=True
-        ):
-            found = judge_errors(domain, list(answers), judge, alone=options.alone)
-            for one, errors in zip(JUDGES, (found.rules, found.both, found.model), strict=True):
-                totals[kind][one].count(errors)
-        print(f"{model.name}: {name} is judged", file=sys.stderr, flush=True)
-    return totals
+def errors_of_mentions(answers: Sequence[LabelledAnswer]) -> JudgeErrors:
+    """Return how often the rule judges otherwise than labelled."""
+    errors = JudgeErrors()
+    for question, right in answers:
+        errors.add(right=right, accepted=not judge_mentions(question.answer, question.task.communicate))
+    return errors
 
 
-def shown(errors: JudgeErrors) -> dict[str, Any]:
-    """Return errors as the record has them: counts, rates and intervals."""
-    rates = {name: None if rate is None else round(rate, 4) for name, rate in errors.rates.items()}
-    intervals = {name: [round(end, 4) for end in interval] for name, interval in errors.intervals.items()}
-    return {**msgspec.to_builtins(errors), "rates": rates, "intervals": intervals}
-
-
-def table(results: dict[str, dict[str, dict[str, JudgeErrors]]]) -> Iterator[str]:
-    """Yield the lines of a table of the results."""
-    columns = ("model", "answers", "judge", "asked", "right, rejected", "wrong, accepted", "no verdict")
-    yield "| " + " | ".join(columns) + " |\n" + "|---" * len(columns) + "|"
-    for model, sets in results.items():
-        for kind, judges in sets.items():
-            for judge, found in judges.items():
-                rejected = f"{found.wrongly_rejected:,} of {found.right:,}"
-                accepted = f"{found.wrongly_accepted:,} of {found.wrong:,}"
-                row = (model, kind, judge, f"{found.asked:,}", rejected, accepted, f"{found.failed:,}")
-                yield "| " + " | ".join(row) + " |"
+def errors_of_model(answers: Sequence[LabelledAnswer], model: ChatModel, batch: int = 64) -> JudgeErrors:
+    """Return how often a model judges otherwise than labelled."""
+    errors, judge = JudgeErrors(), ModelJudge(model)
+    for start in range(0, len(answers), batch):
+        some = answers[start : start + batch]
+        for (_, right), judged in zip(some, judge.ask([question for question, _ in some]), strict=True):
+            accepted = None if isinstance(judged, ExpertError) else all(judged.values())
+            errors.add(right=right, accepted=accepted)
+        print(f"{model.name}: {start + len(some)} of {len(answers)} answers judged", file=sys.stderr, flush=True)
+    return errors
 
 
 def main(options: Options) -> None:
-    results, usage = {}, {}
+    answers = [answer for name in builtin_domains() for answer in labelled_by_hand(load_domain(name))]
+    found, usage = {RULE: errors_of_mentions(answers).shown()}, {}
     for model in models(options):
-        results[model.name] = measured(model, options)
+        found[model.name] = errors_of_model(answers, model).shown()
         usage[model.name] = model.meter.usage
-    print("\n".join(table(results)))
-    record = {
-        "prompt": PROMPT_DIGEST,
-        **provenance(*PACKAGES),
-        "seed": options.seed,
-        "tasks of each domain": options.tasks,
-        "models": {
-            name: {kind: {judge: shown(found) for judge, found in judges.items()} for kind, judges in sets.items()}
-            for name, sets in results.items()
-        },
-        "usage": usage,
-    }
+    for judge, errors in found.items():
+        print(f"{judge}: {errors}")
+    record = {"prompt": PROMPT_DIGEST, **provenance(*PACKAGES), "judges": found, "usage": usage}
     options.output.write_bytes(msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n")
 
 

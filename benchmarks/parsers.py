@@ -49,10 +49,10 @@ from toolorchestra.envs.tools.simulated_python import SimulatedPython, result_li
 from toolorchestra.toolscale import answer_reader, answers, mentions
 from toolorchestra.toolscale.domain_folder import load_domain
 from toolorchestra.toolscale.errors import ToolOrchestraError
-from toolorchestra.toolscale.judging import judge, statements, unsettled
 from toolorchestra.toolscale.preference_groups import tool_facts
 from toolorchestra.toolscale.preference_words import meaning
 from toolorchestra.toolscale.preferences import MAX_CHARACTERS
+from toolorchestra.toolscale.prose_answers import judge_mentions
 from toolorchestra.toolscale.synth.answer_checks import SchemaAnswer, read_answer
 from toolorchestra.toolscale.synth.model_queries import InvalidError
 from toolorchestra.toolscale.tool import NO_CONTEXT
@@ -119,11 +119,8 @@ def parsers() -> dict[str, Parser]:
         "answer: marks": answer_reader.without_marks,
         "answer: conclusion": answer_reader.conclusion,
         "answer: votes": lambda text: answers.count_votes([text, f"{text}.", "5"]),
-        "judge: statements": statements.read_statements,
         "judge: tokens": mentions.tokens,
-        "judge: data": lambda text: (statements.holds_data(text), statements.denials(text)),
-        "judge: spelled out": statements.spelled_out,
-        "judge: model's reply": lambda text: read_reply(text, (0, 1)),
+        "judge: model's reply": lambda text: read_reply(text, ("1", "2")),
         "design: high": parse_design,
         "design: low": lambda text: parse_design(text, "low"),
         "design: paper, high": parse_paper_design,
@@ -164,9 +161,7 @@ def parsers() -> dict[str, Parser]:
     for right in ("5", r"\frac{3}{4}", r"\{1,2\}", "Brenholm", "87 years", "B"):
         found[f"grader: {right}"] = functools.partial(is_right, right=right)
     for task in chosen:
-        expected = domain.verifier.reference(task).answer
-        found[f"judge: {task.intent}"] = functools.partial(judge.judge_answer, expected=expected)
-        found[f"judge: {task.intent}, unsettled"] = functools.partial(unsettled.unsettled_facts, expected=expected)
+        found[f"judge: {task.intent}"] = functools.partial(judge_mentions, communicate=task.communicate)
         found[f"judge: {task.intent}, typed"] = functools.partial(judge_typed, expected=table.of(task))
     return found
 

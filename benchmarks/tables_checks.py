@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
 
 from table_text import markdown, percent, read
 
@@ -74,49 +73,17 @@ def validation_variants(domain: str) -> str:
     return markdown("right episodes|made:|judged solved:", rows)
 
 
-def summed(what: str) -> Counter[str]:
-    """Return counts of the attacks over all domains."""
-    found: Counter[str] = Counter()
-    for one in read("attacks").values():
-        found.update(one[what])
-    return found
-
-
-def attacks_paid() -> str:
-    """How often each attack was tried and paid, over all domains."""
-    tried, paid, nothing = summed("tried"), summed("paid"), ", nothing done"
-    rows = []
-    for name in sorted(name for name in tried if not name.endswith(nothing)):
-        without = f"{paid[name + nothing]}" if name + nothing in tried else "-"
-        rows.append([name, f"{tried[name]:,}", str(paid[name]), f"{percent(paid[name] / tried[name], 2)}%", without])
-    return markdown("attack|tried:|paid:|share:|nothing done, paid:", rows)
-
-
-def attacks_rephrased() -> str:
-    """How often each rephrasing was tried and accepted, over all domains."""
-    tried, accepted = summed("rephrased"), summed("accepted")
-    rows = [
-        [name, f"{tried[name]:,}", f"{accepted[name]:,}", f"{percent(accepted[name] / tried[name], 2)}%"]
-        for name in sorted(tried)
-    ]
-    return markdown("rephrasing|tried:|accepted:|share:", rows)
-
-
 def judge_bounds() -> str:
-    """What models that say yes or no to everything change."""
-    models = read("judge_model")["models"]
-    rows: list[list[str]] = []
-
-    def row(answers: str, judge: str, one: dict[str, Any]) -> list[str]:
-        wrong = [of(one["wrongly_rejected"], one["right"]), of(one["wrongly_accepted"], one["wrong"])]
-        return [answers, judge, str(one["asked"]), *wrong]
-
-    for answers, judges in next(iter(models.values())).items():
-        rows.append(row(answers, "rules", judges["rules"]))
-        for name, found in models.items():
-            judge = f"rules, and a model that {name.replace('always', 'always says')}"
-            rows.append(row(answers, judge, found[answers]["rules and model"]))
-    return markdown("answers|judge|asked:|right, rejected:|wrong, accepted:", rows)
+    """How often answers in prose are judged wrongly: by what they mention, and by models that always say the same."""
+    rows = [
+        [
+            judge.replace("always", "a model that always says"),
+            of(one["wrongly_rejected"], one["right"]),
+            of(one["wrongly_accepted"], one["wrong"]),
+        ]
+        for judge, one in read("judge_model")["judges"].items()
+    ]
+    return markdown("judge|right, rejected:|wrong, accepted:", rows)
 
 
 def experts_episodes() -> str:
@@ -188,8 +155,6 @@ TABLES: tuple[Callable[..., str], ...] = (
     validation_findings,
     validation_mutants,
     validation_variants,
-    attacks_paid,
-    attacks_rephrased,
     judge_bounds,
     experts_episodes,
     experts_steps,

@@ -1,13 +1,13 @@
-"""A model as judge of answers that rules cannot settle: the option ``judge`` of environments in domains.
+"""A model as judge of answers in prose: the option ``judge`` of environments in domains.
 
-Rules judge first (`toolorchestra.toolscale.judging.judge`). What they accept is right, and what they reject for a
-reason of their own stays wrong. A model is asked only if everything but the answer is right, and the answer is wrong
-only because facts were not found in it (`unsettled_facts`): about each of these facts, whether the answer tells it in
-other words. Changes of the database and look-ups are never its business.
+It judges every answer to a task whose effects are right, whatever rule there is beside it: the model reads the request,
+the results that the agent saw, the facts with the reference answer, and the answer, and says of each fact whether the
+answer tells it, and of the answer whether it is consistent with what is right. Changes of the database and look-ups are
+never its business.
 
-The answer is untrusted: it reaches the model as a JSON string in which nothing can close the block that it stands in,
-and the reply must be one JSON object with a yes or no for each fact. Equal questions are asked once. Not covered: how
-often a model errs (`toolorchestra.envs.model_judge_errors`).
+The answer is untrusted, and so are results, in which a policy may have written: each text reaches the model as a JSON
+string in which nothing can close the block that it stands in, and the reply must be one JSON object with a yes or no
+for each point. Equal questions are asked once. How often a model errs `benchmarks/judge_model.py` measures.
 """
 
 from __future__ import annotations
@@ -15,18 +15,21 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+
 from toolorchestra.agents.chat.base import BatchError, ChatModel, ChatRequest, Completion
 from toolorchestra.agents.experts.catalog import Catalog
+from toolorchestra.envs.episode import CallRecord
 from toolorchestra.envs.task_source import TaskSource
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import ExpertError, OptionError
-from toolorchestra.toolscale.judging.unsettled import unsettled_facts
+from toolorchestra.toolscale.prose_answers import MAX_CHARACTERS, named
 from toolorchestra.toolscale.task import Task
-from toolorchestra.toolscale.verify import SOLVED, Verdict
+from toolorchestra.toolscale.verify import SOLVED, Failure, Verdict
 from toolorchestra.toolscale.yaml_reader import read_yaml
 
 _PROMPTS = read_yaml(Path(__file__).with_suffix(".yaml"))
@@ -35,22 +38,45 @@ _MAX_REPLY = 4_000
 _REPLY = re.compile(r"(?:```(?:json)?\s*)?(\{[^{}]*\})(?:\s*```)?")
 
 
-class FactQuestion(NamedTuple):
-    """What a judge is asked: which facts of a task an answer tells.
+_MAX_RESULTS = 40  # the last ones are shown
+_MAX_RESULT = 2_000  # characters of one
+_CONSISTENT = "consistent"
+
+
+class AnswerQuestion(NamedTuple):
+    """What a judge is asked: does an answer tell all facts of a task, and nothing that is not so?
 
     Attributes:
         task: The task.
-        positions: Positions of the facts in ``task.communicate``.
         answer: The answer: untrusted text.
+        results: What the agent's calls returned, as text; see `results_of`.
     """
 
     task: Task
-    positions: tuple[int, ...]
     answer: str
+    results: tuple[str, ...] = ()
+
+    @property
+    def points(self) -> tuple[str, ...]:
+        """What the judge says yes or no to: the facts by their numbers, and that the answer is consistent."""
+        return (*(str(number) for number in range(1, len(self.task.communicate) + 1)), _CONSISTENT)
+
+
+def results_of(records: Iterable[CallRecord]) -> tuple[str, ...]:
+    """Return calls and their results as a judge reads them: the last ones, each cut to a bounded length."""
+    shown = [
+        msgspec.json.encode(
+            {"call": record.name, "arguments": record.arguments}
+            | ({"result": record.value} if record.error is None else {"error": record.error})
+        ).decode()
+        for record in records
+        if record.arguments is not None
+    ]
+    return tuple(text if len(text) <= _MAX_RESULT else f"{text[:_MAX_RESULT]}…" for text in shown[-_MAX_RESULTS:])
 
 
 class ModelJudge:
-    """A chat model that says which facts an answer tells.
+    """A chat model that says whether answers are right.
 
     Copies share the model and what it has said; a pickled judge leaves the latter behind. To keep it on disk give a
     `toolorchestra.agents.chat.replay.RecordingChat`.
@@ -68,23 +94,23 @@ class ModelJudge:
     ...     id="d/i/1", domain="d", intent="i", split="train", difficulty=1, instruction="How many are left?",
     ...     reference_calls=(), communicate=(("6",),), answer="6 are left.",
     ... )
-    >>> judge = ModelJudge(ScriptedChat(['{"1": "yes"}']))
-    >>> judge.ask([FactQuestion(task, (0,), "There is half a dozen left.")])
-    [(True,)]
+    >>> judge = ModelJudge(ScriptedChat(['{"1": "yes", "consistent": "no"}']))
+    >>> judge.ask([AnswerQuestion(task, "There is half a dozen left, or a dozen.")])
+    [{'1': True, 'consistent': False}]
     """
 
     def __init__(self, model: ChatModel, *, attempts: int = 3, max_tokens: int = 2_048) -> None:
         if not callable(getattr(model, "complete", None)):
             raise OptionError(
                 "Expected as `judge` the name of a model of the catalogue that has an endpoint, a ChatModel, a "
-                f"ModelJudge, or None for rules alone, got {model!r}."
+                f"ModelJudge, or None for none, got {model!r}."
             )
         if attempts < 1 or max_tokens < 1:
             raise OptionError(f"Expected attempts and max_tokens of at least 1, got {attempts} and {max_tokens}.")
         self.model = model
         self._attempts, self._max_tokens = attempts, max_tokens
         self._is_named = False
-        self._held: dict[bytes, tuple[bool, ...]] = {}
+        self._held: dict[bytes, dict[str, bool]] = {}
 
     @classmethod
     def named(cls, name: str, catalog: Catalog | str | Path | None = None, **options: int) -> ModelJudge:
@@ -107,20 +133,20 @@ class ModelJudge:
         if self._is_named and callable(close := getattr(self.model, "close", None)):
             close()
 
-    def note(self, facts: Mapping[int, bool] | None) -> dict[str, Any]:
-        """Return what the record of an episode says of the judge: the model, the prompt, and each fact's verdict."""
-        replies = {} if facts is None else {str(i + 1): "yes" if judged else "no" for i, judged in facts.items()}
-        return {"model": self.model.name, "prompt": PROMPT_DIGEST, "facts": replies}
+    def note(self, replies: Mapping[str, bool] | None) -> dict[str, Any]:
+        """Return what the record of an episode says of the judge: the model, the prompt, and what it said."""
+        said = {point: "yes" if judged else "no" for point, judged in (replies or {}).items()}
+        return {"model": self.model.name, "prompt": PROMPT_DIGEST, "replies": said}
 
-    def ask(self, questions: Sequence[FactQuestion]) -> list[tuple[bool, ...] | ExpertError]:
-        """Return for each question whether the answer states each fact, or why the model has not judged it."""
+    def ask(self, questions: Sequence[AnswerQuestion]) -> list[dict[str, bool] | ExpertError]:
+        """Return for each question what holds of its points, or why the model has not judged it."""
         openings = [question_messages(question) for question in questions]
         keys = [hashlib.blake2b(str(opening).encode(), digest_size=16).digest() for opening in openings]
-        results: dict[bytes, tuple[bool, ...] | ExpertError] = {
+        results: dict[bytes, dict[str, bool] | ExpertError] = {
             key: self._held[key] for key in keys if key in self._held
         }
         conversations = {
-            key: (question, opening)
+            key: (question.points, opening)
             for key, question, opening in zip(keys, questions, openings, strict=True)
             if key not in results
         }
@@ -131,18 +157,17 @@ class ModelJudge:
                 strict=True,
             )
             conversations = {}
-            for (key, (question, conversation)), reply in replies:
-                judged = reply if isinstance(reply, ExpertError) else read_reply(reply.text, question.positions)
-                if isinstance(judged, ExpertError) or judged is not None:
+            for (key, (points, conversation)), reply in replies:
+                if isinstance(reply, ExpertError):
+                    results[key] = reply
+                elif (judged := read_reply(reply.text, points)) is not None:
                     results[key] = judged
-                    if not isinstance(judged, ExpertError):
-                        self._hold(key, judged)
+                    self._hold(key, judged)
                 else:
-                    assert isinstance(reply, Completion)
                     wrong = reply.text[-_MAX_REPLY:]
-                    conversations[key] = question, _corrected(conversation, wrong, question.positions)
+                    conversations[key] = points, _corrected(conversation, wrong, points)
                     results[key] = ExpertError(
-                        f"{self.model.name}: expected {_form(question.positions)} in {self._attempts} attempts, got "
+                        f"{self.model.name}: expected {_form(points)} in {self._attempts} attempts, got "
                         f"{wrong[-200:]!r}. Use a model that keeps to a form, or raise max_tokens=.",
                         outage=False,
                     )
@@ -160,7 +185,7 @@ class ModelJudge:
         except BatchError as error:
             return error.results
 
-    def _hold(self, key: bytes, judged: tuple[bool, ...]) -> None:
+    def _hold(self, key: bytes, judged: dict[str, bool]) -> None:
         if len(self._held) >= _MAX_CACHED:
             self._held.pop(next(iter(self._held)), None)
         self._held[key] = judged
@@ -185,27 +210,35 @@ class Review(NamedTuple):
     note: Mapping[str, Any]
 
 
-def review(judge: ModelJudge, domain: Domain, task: Task, answer: str, verdict: Verdict) -> Review | None:
-    """Return the verdict of rules and model together, or None where that of the rules stands.
+def review(
+    judge: ModelJudge, task: Task, answer: str, verdict: Verdict, records: Iterable[CallRecord]
+) -> Review | None:
+    """Return the model's verdict on an answer; None where the effects are wrong, or the answer is too long to be read.
 
     An answer that confuses the model, or that it refuses to read, is wrong: the model has failed only where it does not
     judge the reference answer either, or is down.
     """
-    if verdict.solved or any(failure.criterion != "fidelity" for failure in verdict.failures):
+    if any(failure.criterion != "fidelity" for failure in verdict.failures) or len(answer) > MAX_CHARACTERS:
         return None
-    positions = tuple(unsettled_facts(answer, domain.verifier.reference(task).answer))
-    if not positions:
-        return None
-    (judged,) = judge.ask([FactQuestion(task, positions, answer)])
+    question = AnswerQuestion(task, answer, results_of(records))
+    (judged,) = judge.ask([question])
     if isinstance(judged, ExpertError):
-        known = [judged] if judged.outage else judge.ask([FactQuestion(task, positions, task.answer)])
-        return Review(judged if isinstance(known[0], ExpertError) else verdict, judge.note(None))
-    facts = dict(zip(positions, judged, strict=True))
-    return Review(SOLVED if all(judged) else verdict, judge.note(facts))
+        known = [judged] if judged.outage else judge.ask([question._replace(answer=task.answer)])
+        unread = Verdict((Failure("fidelity", "the model that judges could not judge the answer"),))
+        return Review(judged if isinstance(known[0], ExpertError) else unread, judge.note(None))
+    wrong = tuple(Failure("fidelity", _wrong(task, point)) for point, holds in judged.items() if not holds)
+    return Review(Verdict(wrong) if wrong else SOLVED, judge.note(judged))
+
+
+def _wrong(task: Task, point: str) -> str:
+    """Return in words what is wrong where a point does not hold."""
+    if point == _CONSISTENT:
+        return "the answer says what is not so, or does not stand by what it says"
+    return f"the user was not told {named(task.communicate[int(point) - 1])}"
 
 
 def make_judge(judge: Any, source: TaskSource, *, typed: bool) -> ModelJudge | None:
-    """Return the judge that an option asks for, or None for rules alone.
+    """Return the judge that an option asks for, or None for none.
 
     Raises:
         OptionError: It is no judge, or there is no prose about a domain to judge.
@@ -227,16 +260,17 @@ def make_judge(judge: Any, source: TaskSource, *, typed: bool) -> ModelJudge | N
     return ModelJudge.named(judge) if isinstance(judge, str) else ModelJudge(judge)
 
 
-def question_messages(question: FactQuestion) -> list[dict[str, Any]]:
+def question_messages(question: AnswerQuestion) -> list[dict[str, Any]]:
     """Return what a model is asked: a system message, and a user message in which every text is quoted."""
-    task, positions, answer = question
-    facts = (f"{i + 1}: {' or '.join(map(quoted, task.communicate[i]))}" for i in positions)
+    task = question.task
+    facts = [f"{number}: {' or '.join(map(quoted, fact))}" for number, fact in enumerate(task.communicate, 1)]
     content = _PROMPTS["question"].format(
         request=quoted(task.instruction),
+        results="\n".join(map(quoted, question.results)) or "(none)",
         reference=quoted(task.answer),
-        facts="\n".join(facts),
-        answer=quoted(answer),
-        form=_form(positions),
+        facts="\n".join(facts) or "(none)",
+        answer=quoted(question.answer),
+        form=_form(question.points),
     )
     return [{"role": "system", "content": _PROMPTS["system"]}, {"role": "user", "content": content}]
 
@@ -258,12 +292,12 @@ def _escaped(character: str) -> str:
     return json.dumps(character)[1:-1] if ord(character) > 126 else f"\\u{ord(character):04x}"
 
 
-def read_reply(text: str, positions: Sequence[int]) -> tuple[bool, ...] | None:
-    """Return a reply's yes or no to each fact; None if it is not exactly one JSON object with these facts.
+def read_reply(text: str, points: Sequence[str]) -> dict[str, bool] | None:
+    """Return a reply's yes or no to each point; None if it is not exactly one JSON object with these points.
 
-    >>> read_reply('{"1": "yes", "3": "no"}', (0, 2))
-    (True, False)
-    >>> read_reply('{"1": "yes"} I think.', (0,)) is None
+    >>> read_reply('{"1": "yes", "consistent": "no"}', ("1", "consistent"))
+    {'1': True, 'consistent': False}
+    >>> read_reply('{"consistent": "yes"} I think.', ("consistent",)) is None
     True
     """
     found = _REPLY.fullmatch(text.rpartition("</think>")[2].strip()[: _MAX_REPLY + 1])
@@ -274,31 +308,32 @@ def read_reply(text: str, positions: Sequence[int]) -> tuple[bool, ...] | None:
     except (ValueError, RecursionError):
         return None
     replies = dict(pairs)
-    if len(replies) < len(pairs) or replies.keys() != {str(i + 1) for i in positions}:
+    if len(replies) < len(pairs) or replies.keys() != set(points):
         return None
     if any(word not in ("yes", "no") for word in replies.values()):
         return None
-    return tuple(replies[str(i + 1)] == "yes" for i in positions)
+    return {point: replies[point] == "yes" for point in points}
 
 
-def _form(positions: Sequence[int]) -> str:
+def _form(points: Sequence[str]) -> str:
     """Return the form of the reply that is expected."""
-    return "one JSON object, {" + ", ".join(f'"{i + 1}": "yes" or "no"' for i in positions) + "}"
+    return "one JSON object, {" + ", ".join(f'"{point}": "yes" or "no"' for point in points) + "}"
 
 
-def _corrected(conversation: Sequence[dict[str, Any]], wrong: str, positions: Sequence[int]) -> list[dict[str, Any]]:
+def _corrected(conversation: Sequence[dict[str, Any]], wrong: str, points: Sequence[str]) -> list[dict[str, Any]]:
     """Return a conversation in which the model is told that its reply has not the right form."""
-    correction = _PROMPTS["correction"].format(form=_form(positions))
+    correction = _PROMPTS["correction"].format(form=_form(points))
     return [*conversation, {"role": "assistant", "content": wrong}, {"role": "user", "content": correction}]
 
 
 def _digest() -> str:
-    """Return a hash of all that a model is told beside the task and the answer."""
+    """Return a hash of all that a model is told beside the task, the results and the answer."""
     sample = Task(
         id="", domain="", intent="", split="", difficulty=1, instruction="<[\n]>", reference_calls=(), answer="",
         communicate=(("a", "b"), ("c",)),
     )  # fmt: skip
-    conversation = _corrected(question_messages(FactQuestion(sample, (0, 1), "")), "", (0, 1))
+    question = AnswerQuestion(sample, "", ("d",))
+    conversation = _corrected(question_messages(question), "", question.points)
     return hashlib.sha256(json.dumps(conversation, sort_keys=True).encode()).hexdigest()[:12]
 
 

@@ -25,6 +25,7 @@ from toolorchestra.envs.token_counts import BYTES, opening_size, text_size
 from toolorchestra.envs.world import World, WorldSession
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.prose_answers import JUDGED_LABEL, LABEL
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Tool, ToolContext
 from toolorchestra.toolscale.typed_answers import TypedAnswer
@@ -70,7 +71,7 @@ class PlayStart(msgspec.Struct, frozen=True, gc=False):
         tools: Tools that can be called, by name; those of the world that the record names by default.
         typed: The slots of the final answer and what is right in them, if it is not prose.
         rates: Price and speed of the agents' own messages; None: they cost nothing and take no time.
-        judge: A model that judges what rules cannot settle, if there is one.
+        judge: A model that judges answers in prose, if there is one.
         outages: What an outage of a model or server behind a tool is: ``infra_error`` ends the episode unjudged,
             ``observed`` is the result of the call.
     """
@@ -122,7 +123,7 @@ class Play(ABC):
         verdict: The judgement, once an answer was given.
         truncated: Whether a limit or an infrastructure error ended it.
         rates: Price and speed of the agents' own messages, if they cost anything.
-        model_judge: A model that judges what rules cannot settle, if there is one.
+        model_judge: A model that judges answers in prose, if there is one.
         outages: What an outage of a model or server is.
         schemas_size: Bytes of the schemas of its tools that an agent reads beside its history.
     """
@@ -138,6 +139,8 @@ class Play(ABC):
         self.episode = episode
         self.limits = start.limits
         self.typed = start.typed
+        if start.typed is None and isinstance(world, Domain):
+            episode.details = {**episode.details, "answer": LABEL if start.judge is None else JUDGED_LABEL}
         every = world.tools
         if tools is None:
             tools = every if len(episode.tools) == len(every) else {name: every[name] for name in episode.tools}
@@ -244,7 +247,7 @@ class Play(ABC):
     def verdict_on(self, answer: str) -> Verdict | Exception:
         """Return the verdict on an answer, or the verifier's error if the reference answer causes one too.
 
-        What rules cannot settle a model judges, if there is one; the record notes it. Its failure is returned likewise.
+        A model judges it in the end, if there is one; the record notes it. Its failure is returned likewise.
         """
         try:
             verdict = self._verified(answer)
@@ -265,15 +268,19 @@ class Play(ABC):
         return self.world.verify(self.task, self.session, answer, self.typed)
 
     def _reviewed(self, judge: ModelJudge, answer: str, verdict: Verdict) -> Verdict | Exception:
-        assert isinstance(self.world, Domain), "only answers to tasks in domains are judged by models"
         try:
-            reviewed = review(judge, self.world, self.task, answer, verdict)
+            reviewed = review(judge, self.task, answer, verdict, self._records)
         except Exception as error:  # a chat model of the user's own, or its record, has a fault
             return error
         if reviewed is None:
             return verdict
         self.episode.details = {**self.episode.details, "judge": reviewed.note}
         return reviewed.verdict
+
+    @property
+    def _records(self) -> list[CallRecord]:
+        """All calls so far, those of the turn in progress included."""
+        return [*(record for turn in self.episode.turns for record in turn.calls), *self._calls]
 
     def close(self, *, solved: bool, why: str) -> None:
         """End the episode; rewards are set when its last turn is recorded."""

@@ -41,15 +41,13 @@ def test_time_is_linear_in_the_length_of_hostile_texts(attack: ModuleType) -> No
         ("message: result", "<tool_response>"),
         ("sub-agent: answer", "<think>"),
         ("grader: 5", "<answer>"),
-        ("judge: statements", "!"),
-        ("judge: statements", "."),
         ("design: questions", "? "),
         ("design: questions", "Note: verify "),
         ("design: questions listed", "the number of x that "),
         ("design: renderer", "<agent>"),
         ("design: renderer", "<agent><agent_id>"),
         ("design: renderer", "<from>a</from><to>"),
-        ("judge: repeat_dinner_without_chef", "I booked not. "),
+        ("judge: repeat_dinner_without_chef", "I booked one hundred and "),
     ],
 )
 def test_what_took_quadratic_time_is_linear(attack: ModuleType, parser: str, unit: str) -> None:

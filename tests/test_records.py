@@ -19,7 +19,6 @@ BEFORE_DATES = "made before records had a date"
 OLDER = {
     "adapters": "made before its script wrote commit, versions and processor",
     "attack": BEFORE_DATES,
-    "attacks": BEFORE_DATES,
     "baselines": BEFORE_DATES,
     "checks": BEFORE_DATES,
     "controllability_ParaManager-Math-v0_80_batches": BEFORE_DATES,
@@ -40,7 +39,6 @@ OLDER = {
     "grpo_paramanager": BEFORE_DATES,
     "grpo_restaurant": BEFORE_DATES,
     "hostile": BEFORE_DATES,
-    "judge_model": BEFORE_DATES,
     "kills": BEFORE_DATES,
     "masbench": "made before its script wrote command, commit, versions and processor",
     "memory": BEFORE_DATES,

@@ -113,12 +113,14 @@ class Domain:
         except ArgumentError as error:
             return ToolResult(Status.PARSE_ERR, error=str(error))
 
-    def replay(self, task: Task, calls: Iterable[Call], answer: str, session: Session) -> Verdict:
-        """Judge the episode that makes `calls` (those that err change nothing) and ends with `answer`."""
+    def replay(
+        self, task: Task, calls: Iterable[Call], answer: str, session: Session, typed: TypedAnswer | None = None
+    ) -> Verdict:
+        """Judge the episode that makes `calls` (those that err change nothing) and ends with `answer`; see `verify`."""
         session.reset()
         for call in calls:
             self.call(call, session)
-        return self.verify(task, session, answer)
+        return self.verify(task, session, answer, typed)
 
     def session(self) -> Session:
         """Return a new session in the initial state."""

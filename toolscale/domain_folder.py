@@ -23,7 +23,6 @@ from toolorchestra.toolscale.errors import DomainError, UnknownNameError, unknow
 from toolorchestra.toolscale.filters import FilterResult, NotRun, Report
 from toolorchestra.toolscale.format import DomainSpec
 from toolorchestra.toolscale.intents import make_tasks
-from toolorchestra.toolscale.judging.rivals import RivalTable, with_rivals
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.writing import write_whole
 from toolorchestra.toolscale.yaml_reader import convert, read_yaml
@@ -65,7 +64,6 @@ def make_domain(spec: DomainSpec, *, image: bytes | None = None, file: Path | No
 
         evolved, unfit = evolve(domain, tasks, spec.evolution, spec.seed)
         tasks, dropped = tasks + evolved, dropped + unfit
-    tasks = list(with_rivals(tasks, RivalTable(tasks)))
     return domain.with_tasks(tasks, dropped)
 
 

@@ -83,6 +83,12 @@ class Evolver:
             others = tokens(". ".join(facts[0] for i, facts in enumerate(task.communicate) if i != position))
             if any(mentions(others, option) for option in options):
                 return "one piece of information gives another away"
+        told = [tokens(answer) for _, answer in draft.unevolved]
+        phrases = [phrase for fact in task.communicate for phrase in fact]
+        if any(mentions(words, f"nothing was {phrase}") for words in told for phrase in phrases):
+            return "one answer says that nothing was done, and another that it was"
+        if task.operator == "impossible" and any({"found", "no"} <= {*words} for words in told):
+            return "a name says no already"
         try:
             if not domain.replay(task, task.reference_calls, task.answer, session).solved:
                 return "the reference trajectory does not pass"
@@ -183,4 +189,4 @@ def numbered(task: Task, numbers: Counter[str]) -> Task:
     """Return an evolved task with the next number of its intent in its id."""
     number = numbers[task.intent]
     numbers[task.intent] += 1
-    return msgspec.structs.replace(task, id=f"{task.domain}/{task.intent}/{number:03d}", rivals=())
+    return msgspec.structs.replace(task, id=f"{task.domain}/{task.intent}/{number:03d}")

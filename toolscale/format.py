@@ -271,6 +271,9 @@ class IntentSpec(_Model, frozen=True):
     aside: list[Name] = []
     """Columns of `bindings` that follow from the others and do not tell tasks apart: with one more of them, ids and
     splits of the tasks stay what they are."""
+    skip: dict[Name, list[Any]] = {}
+    """Values of columns of `bindings`: a row that has one of them in each of these columns makes no task. Unlike a
+    condition in the SQL it leaves ids and choice of all other tasks as they are."""
     count: Annotated[int, Meta(ge=1)] = 20
     """Most tasks made of this intent; rows are sampled when there are more."""
     reference_calls: list[ReferenceCallSpec] = []

@@ -3,8 +3,7 @@
 Workers make *blocks* of tasks: all bindings of an intent, or some tasks by one operator of evolution with a
 seed of their own. The blocks are taken in a fixed order, repeated tasks dropped and new ones numbered, so the
 result depends on the seed and not on the number of workers. Of a training task and a test task with the same solution
-the first is kept. The rivals of a fact are what the domain's own tasks of the intent have in its place. Memory grows by
-some bytes a task, and an operator that makes few new tasks in a domain is dropped.
+the first is kept. Memory grows by some bytes a task, and an operator that makes few new tasks in a domain is dropped.
 """
 
 from __future__ import annotations
@@ -28,7 +27,6 @@ from toolorchestra.toolscale.evolution import Evolver, numbered
 from toolorchestra.toolscale.evolution_operators import OPERATORS
 from toolorchestra.toolscale.format import Operator
 from toolorchestra.toolscale.intents import intent_tasks
-from toolorchestra.toolscale.judging.rivals import RivalTable, with_rivals
 from toolorchestra.toolscale.task import Task, solution_key, write_tasks
 from toolorchestra.toolscale.workers.units import Executor, InProcess, Unit
 
@@ -120,7 +118,6 @@ class _Taker:
         self.splits: Counter[str] = Counter()
         self.dropped: Counter[str] = Counter()
         self._shares = shares
-        self._rivals = {name: RivalTable(load_domain(name).tasks()) for name in shares}
         self._retired: set[tuple[str, str]] = set()
         self._numbers: Counter[str] = Counter()
         self._seen: set[bytes] = set()
@@ -184,7 +181,7 @@ class _Taker:
             self.made[block.domain] += 1
             self.operators[task.operator or "none"] += 1
             self.splits[task.split] += 1
-            yield from with_rivals((task,), self._rivals[block.domain])
+            yield task
         if block.kind == "evolve" and new < block.size * _MIN_NEW_SHARE:
             self._retired.add((block.domain, block.name))
 

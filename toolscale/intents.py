@@ -168,6 +168,9 @@ def intent_tasks(domain: Domain, name: str, session: Session, seen: set[str], dr
     intent = domain.spec.intents[name]
     made = 0
     for bindings in bindings_of(domain, intent, f"intents.{name}"):
+        if intent.skip and all(bindings.get(column) in values for column, values in intent.skip.items()):
+            dropped[f"{name}: skipped"] += 1
+            continue
         task, reason = _make(domain, name, intent, bindings, made, session)
         if task is not None and task.instruction in seen:
             task, reason = None, "duplicate instruction"

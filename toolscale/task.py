@@ -46,7 +46,6 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         instruction: What the user asks.
         reference_calls: Calls that lead to the right state, in order; `difficulty` counts these alone.
         communicate: Information for the user; of each tuple, any one phrase is enough.
-        rivals: Beside each of them phrases that would be wrong in its place; see `toolorchestra.toolscale.judging`.
         answer: A final answer that communicates all of it.
         alternatives: Further reference trajectories, whose end states are right as well.
         bindings: The values that make this task of its intent.
@@ -67,7 +66,6 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     instruction: str
     reference_calls: tuple[Call, ...]
     communicate: tuple[tuple[str, ...], ...] = ()
-    rivals: tuple[tuple[str, ...], ...] = ()
     answer: str
     alternatives: tuple[tuple[Call, ...], ...] = ()
     bindings: dict[str, Any] = {}

@@ -1,7 +1,7 @@
 """Typed answers: named slots, each with one value, compared exactly once their types are read.
 
 Not covered: which slots a task has (`toolorchestra.toolscale.answer_slots`), and answers in prose
-(`toolorchestra.toolscale.judging`).
+(`toolorchestra.toolscale.prose_answers`).
 """
 
 from __future__ import annotations

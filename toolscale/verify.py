@@ -4,9 +4,8 @@ An episode is solved if and only if all three criteria hold against one of the t
 
 1. *execution correctness*: the net change of the database equals the reference one; keys that tools generated
    are compared up to renaming, so that independent inserts may come in another order;
-2. *process fidelity*: the answer states every piece of information to communicate, and nothing that contradicts it
-   (see `toolorchestra.toolscale.judging.judge`), or it has them in its slots
-   (`toolorchestra.toolscale.typed_answers`);
+2. *process fidelity*: the answer has every piece of information to communicate in its slots
+   (`toolorchestra.toolscale.typed_answers`), or as prose mentions it (`toolorchestra.toolscale.prose_answers`);
 3. *operation completeness*: every entry that the reference trajectory wrote was written, and every one that it looked
    up by identity was looked up so too, or a result showed what the trajectory needs of it (see
    `toolorchestra.toolscale.observed`); where the right answer is a refusal, being refused by a guard counts too.
@@ -14,7 +13,6 @@ An episode is solved if and only if all three criteria hold against one of the t
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from typing import Any, Literal
@@ -24,10 +22,9 @@ import msgspec
 from toolorchestra.toolscale.database import Changes, Database, Row
 from toolorchestra.toolscale.errors import TaskError
 from toolorchestra.toolscale.format import TableSpec
-from toolorchestra.toolscale.judging.expected import ExpectedAnswer, Names, expected_answer, names_in
-from toolorchestra.toolscale.judging.judge import judge_answer
 from toolorchestra.toolscale.net_changes import canonical, net_changes
-from toolorchestra.toolscale.observed import Needed, Shown, needed_values, not_shown, shown_values
+from toolorchestra.toolscale.observed import Needed, Shown, needed_values, not_shown
+from toolorchestra.toolscale.prose_answers import judge_mentions
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.task import Call, Task
 from toolorchestra.toolscale.tool import Entry, Status, Tool, ToolResult
@@ -62,29 +59,13 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 SOLVED = Verdict()
-_MAX_JUDGED = 8  # answers to a task whose judgement is kept
-_MAX_JUDGED_CHARACTERS = 2_000  # of one of them
 
 
 class Reference(msgspec.Struct, frozen=True):
-    """What a task's reference trajectories do, what its answers are judged by, and what is known to be wrong in some.
-
-    Rollouts of one task often end with the same words; these are read once.
-    """
+    """What a task's reference trajectories do, that of `reference_calls` first."""
 
     task: Task
     effects: tuple[ReferenceEffects, ...]
-    answer: ExpectedAnswer
-    judged: dict[str, tuple[Failure, ...]]
-
-    def fidelity(self, answer: str) -> tuple[Failure, ...]:
-        """Return what is wrong with an answer in prose."""
-        found = self.judged.get(answer)
-        if found is None:
-            found = tuple(Failure("fidelity", message) for message in judge_answer(answer, self.answer))
-            if len(self.judged) < _MAX_JUDGED and len(answer) <= _MAX_JUDGED_CHARACTERS:
-                self.judged[answer] = found
-        return found
 
 
 class ReferenceEffects(msgspec.Struct, frozen=True):
@@ -131,10 +112,8 @@ class Verifier:
         The answer is judged as prose, or slot by slot where it is `typed`.
         """
         known = self.reference(task)
-        if typed is None:
-            fidelity = known.fidelity(answer)
-        else:
-            fidelity = tuple(Failure("fidelity", message) for message in judge_typed(answer, typed))
+        wrong = judge_mentions(answer, task.communicate) if typed is None else judge_typed(answer, typed)
+        fidelity = tuple(Failure("fidelity", message) for message in wrong)
         touched = session.touched()
         # a call that was refused has found out what a refusal reports
         operated = session.operated | session.refused if task.refuses else session.operated
@@ -151,21 +130,11 @@ class Verifier:
         return self.reference(task).effects
 
     def reference(self, task: Task) -> Reference:
-        """Return what a task's reference trajectories do, and what its answers are judged by."""
+        """Return what a task's reference trajectories do: they are run when first asked for."""
         known = self._references.get(task.id)
         if known is None or (known.task is not task and known.task != task):
-            paths = (task.reference_calls, *task.alternatives)
-            ran = [self._run(task, calls) for calls in paths]
-            effects = tuple(path for path, _ in ran)
-            shown = [
-                value
-                for calls, (_, results) in zip(paths, ran, strict=True)
-                for call, result in zip(calls, results, strict=True)
-                for value in (*shown_values(call.arguments), *shown_values(result.value))
-            ]
-            idle = not any(path.touched for path in effects)
-            answer = expected_answer(task, shown, self._names, idle=idle)
-            known = self._references[task.id] = Reference(task, effects, answer, {})
+            effects = tuple(self._run(task, calls)[0] for calls in (task.reference_calls, *task.alternatives))
+            known = self._references[task.id] = Reference(task, effects)
         return known
 
     def results(self, task: Task) -> list[Any]:
@@ -201,10 +170,6 @@ class Verifier:
         existing = frozenset(entry for entry in session.operated | written if self.database.row(*entry) is not None)
         read = needed_values(task, calls, results, existing - written - by_writes)
         return ReferenceEffects(touched, net_changes(self.database, touched), existing, read), results
-
-    @functools.cached_property
-    def _names(self) -> Names:
-        return names_in(self.database)
 
     def forget(self) -> None:
         """Forget what reference trajectories do, which takes memory for every task; they are run again when needed."""

@@ -32,9 +32,9 @@ from toolorchestra.envs.sources.questions import try_answers
 from toolorchestra.envs.world import World
 from toolorchestra.toolscale.domain import SPLITS, Domain
 from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.judging.trial import AttackReport, try_attacks
 from toolorchestra.toolscale.task import Call, Task
 from toolorchestra.toolscale.tool import Status
+from toolorchestra.toolscale.verifier_attacks import AttackReport, try_attacks
 from toolorchestra.toolscale.verifier_mutations import OTHER_LOOKUP, Surprise, VerifierReport, try_verifier
 
 FLOOR = 0.01

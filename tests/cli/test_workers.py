@@ -86,7 +86,7 @@ def test_checks_find_the_same(run: Run, quick_folder: Path) -> None:
 
 def test_attacks_on_a_part_of_the_tasks_are_those_on_all(quick_folder: Path) -> None:
     from toolorchestra.toolscale.domain_folder import load_domain
-    from toolorchestra.toolscale.judging.trial import AttackReport, try_attacks
+    from toolorchestra.toolscale.verifier_attacks import AttackReport, try_attacks
 
     domain = load_domain(quick_folder)
     tasks = domain.tasks()[:9]

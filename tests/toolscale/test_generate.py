@@ -11,7 +11,6 @@ from toolorchestra.toolscale import generate as generation
 from toolorchestra.toolscale.domain_folder import load_domain
 from toolorchestra.toolscale.errors import OptionError, TaskError, UnknownNameError
 from toolorchestra.toolscale.generate import generate
-from toolorchestra.toolscale.judging.rivals import RivalTable
 from toolorchestra.toolscale.task import read_tasks, solution_key
 
 
@@ -50,15 +49,6 @@ def test_tasks_that_are_not_evolved_have_the_ids_that_the_domain_gives_them(made
     generated = {task.id: task for task in read_tasks(made) if task.operator is None}
     assert len(set(generated) & set(shipped)) > 40
     assert all(generated[task_id] == shipped[task_id] for task_id in set(generated) & set(shipped))
-
-
-def test_facts_have_the_rivals_that_the_domains_own_tasks_give_them(made: Path, mini_folder: Path) -> None:
-    table = RivalTable(load_domain(mini_folder).tasks())
-    tasks = read_tasks(made)
-    assert any(task.rivals for task in tasks)
-    for task in tasks:
-        rivals = tuple(table.of(task, position) for position in range(len(task.communicate)))
-        assert task.rivals == (rivals if any(rivals) else ())
 
 
 @pytest.mark.parametrize("workers", [2, *(pytest.param(count, marks=pytest.mark.long) for count in (1, 3))])

@@ -192,6 +192,15 @@ def test_any_one_of_several_sufficient_look_ups_is_enough_and_any_of_their_phras
     session.close()
 
 
+def test_rows_that_are_skipped_make_no_task_and_leave_the_others_as_they_are(broken: Broken) -> None:
+    fields = {"bindings": "SELECT order_id FROM orders", "count": 3}
+    whole, _ = make_tasks(broken("intents", {"x": intent(**fields)}))
+    skip = {"order_id": [whole[1].bindings["order_id"], "none such"]}
+    left, dropped = make_tasks(broken("intents", {"x": intent(**fields, skip=skip)}))
+    assert [task.bindings for task in left][:2] == [whole[0].bindings, whole[2].bindings]
+    assert dropped["x: skipped"] == 1
+
+
 def test_columns_aside_change_neither_ids_nor_splits(broken: Broken) -> None:
     plain = make_tasks(broken("intents", {"x": intent(bindings="SELECT order_id FROM orders")}))[0]
     more = intent(bindings="SELECT order_id, price AS anew FROM orders", aside=["anew"])

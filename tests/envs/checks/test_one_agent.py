@@ -23,11 +23,11 @@ from toolorchestra.toolscale import verify as verification
 from toolorchestra.toolscale.domain import SPLITS, Domain
 from toolorchestra.toolscale.domain_folder import load_domain
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
-from toolorchestra.toolscale.judging.trial import AttackReport
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.task import Call, Task, write_tasks
 from toolorchestra.toolscale.tool import Status
 from toolorchestra.toolscale.typed_answers import TypedAnswer
+from toolorchestra.toolscale.verifier_attacks import AttackReport
 from toolorchestra.toolscale.verify import SOLVED, Failure, Verdict, Verifier
 
 CUSTOM = "ToolOrchestra-Custom-v0"

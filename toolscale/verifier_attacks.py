@@ -1,20 +1,15 @@
-"""Tries all attacks and rephrasings on the tasks of a domain, and counts how often they are taken for right."""
+"""Tries on the verification of a domain's tasks what must not be paid, and counts how often it is."""
 
 from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import msgspec
 
-from toolorchestra.toolscale.database import Changes
+from toolorchestra.toolscale.detours import Detours
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.judging.attacks import Context, attacks, rephrasings
-from toolorchestra.toolscale.judging.detours import Detours
-from toolorchestra.toolscale.judging.judge import judge_answer
-from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.task import Task
 
 MAX_PAID = 0.005
@@ -24,7 +19,6 @@ COINCIDENCES = 3
 MIN_ACCEPTED = 0.99
 """Share of the rephrasings of a kind that must be judged right."""
 _NEIGHBOURS = 12
-_STRANGERS = 6
 _EXAMPLES = 3
 
 
@@ -34,7 +28,7 @@ class AttackReport(msgspec.Struct):
     Attributes:
         tried: Tries of each attack.
         paid: Those judged right.
-        rephrased: Right answers in other words, by kind.
+        rephrased: Right answers in other spellings, by kind.
         accepted: Those judged right.
         examples: Some of those judged against expectation, by kind: task, text and why.
     """
@@ -69,14 +63,14 @@ class AttackReport(msgspec.Struct):
 def try_attacks(
     domain: Domain, tasks: Sequence[Task], progress: Callable[[], object] | None = None, part: range | None = None
 ) -> AttackReport:
-    """Judge all attacks on `tasks` and all rephrasings of their answers; `progress` is called after each task.
+    """Judge all attacks on `tasks`, whose answers are typed; `progress` is called after each task.
 
-    With `part` only the tasks at these places are tried, as they are when all are. Wrong answers are tried with the
-    reference calls made, and ("..., nothing done") with none.
+    With `part` only the tasks at these places are tried, as they are when all are.
     """
     report = AttackReport()
     rng = random.Random(f"attacks:{domain.name}")
     everyone, session = domain.tasks(), domain.session()
+    slots = domain.slot_table((*everyone, *tasks))
     of_intent: dict[str, list[Task]] = defaultdict(list)
     for task in everyone:
         of_intent[task.intent].append(task)
@@ -84,54 +78,15 @@ def try_attacks(
     for place, task in enumerate(tasks):
         siblings = of_intent[task.intent]
         siblings = rng.sample(siblings, min(_NEIGHBOURS, len(siblings)))
-        strangers = rng.choices(everyone, k=_STRANGERS) if task.communicate else []
         if part is not None and place not in part:
             continue
-        for kind, calls, answer in detours.of(task, siblings):
+        typed = slots.of(task)
+        for kind, calls in detours.of(task, siblings):
             report.tried[kind] += 1
-            if domain.replay(task, calls, answer, session).solved and detours.differs(task, calls):
+            if domain.replay(task, calls, typed.written(), session, typed).solved and detours.differs(task, calls):
                 report.paid[kind] += 1
-                report.note(kind, task, answer, "judged right")
-        if task.communicate:
-            _try_answers(report, _context(domain, task, session, siblings, strangers))
+                report.note(kind, task, typed.written(), "judged right")
         if progress is not None:
             progress()
     session.close()
     return report
-
-
-def _context(
-    domain: Domain, task: Task, session: Session, siblings: Sequence[Task], strangers: Sequence[Task]
-) -> Context:
-    session.reset()
-    results = [domain.call(call, session).value for call in task.reference_calls]
-    known = domain.verifier.reference(task)
-    idle = any(not effects.operated and not effects.touched for effects in known.effects)
-    return Context(task, known.answer, results, siblings, strangers, _replaced(domain, known.effects[0].touched), idle)
-
-
-def _replaced(domain: Domain, touched: Changes) -> list[tuple[Any, Any]]:
-    """Return the values that a change replaced: each before and after it."""
-    pairs: list[tuple[Any, Any]] = []
-    for table, rows in touched.items():
-        for key, row in rows.items():
-            before = domain.database.row(table, key)
-            if before is not None and row is not None:
-                pairs += [pair for pair in zip(before, row, strict=True) if pair[0] != pair[1] and None not in pair]
-    return pairs
-
-
-def _try_answers(report: AttackReport, context: Context) -> None:
-    for kind, answer in attacks(context):
-        right = not judge_answer(answer, context.expected)
-        for name, paid in ((kind, right), (f"{kind}, nothing done", right and context.idle)):
-            report.tried[name] += 1
-            if paid:
-                report.paid[name] += 1
-                report.note(name, context.task, answer, "judged right")
-    for kind, answer in rephrasings(context):
-        report.rephrased[kind] += 1
-        if wrong := judge_answer(answer, context.expected):
-            report.note(kind, context.task, answer, "; ".join(wrong))
-        else:
-            report.accepted[kind] += 1

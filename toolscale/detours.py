@@ -1,4 +1,4 @@
-"""Episodes that do something else than a reference trajectory and then say the right thing: what `validate` tries.
+"""Episodes that do something else than a reference trajectory and then give the right answer: what `validate` tries.
 
 What is done may lead to the same state by chance, or because it was undone; such an episode is right, since what counts
 is the net change of the world. `differs` tells them apart.
@@ -36,29 +36,25 @@ class Detours:
         self.session = session
         self._undone: list[tuple[Call, ...]] = []
 
-    def of(self, task: Task, siblings: Sequence[Task]) -> Iterator[tuple[str, Sequence[Call], str]]:
-        """Yield episodes: the attack, the calls, and the answer. `siblings` are other tasks of the intent."""
+    def of(self, task: Task, siblings: Sequence[Task]) -> Iterator[tuple[str, Sequence[Call]]]:
+        """Yield detours: their name, and the calls. `siblings` are other tasks of the intent."""
         calls, tools = task.reference_calls, self.domain.tools
         if all(effects.operated or effects.touched for effects in self.domain.verifier.effects(task)):
-            yield "nothing done", (), task.answer
+            yield "nothing done", ()
         writes = [position for position, call in enumerate(calls) if tools[call.name].effect == "write"]
         if pair := next((pair for pair in self._undone if not set(_named(pair)) & set(_named(calls))), None):
-            yield "extra writes that cancel", [*calls, *pair], task.answer
+            yield "extra writes that cancel", [*calls, *pair]
         other = next((one for one in siblings if one.reference_calls != calls), None)
         if other is not None:
-            yield "another entity", other.reference_calls, task.answer
+            yield "another entity", other.reference_calls
         if not writes:
             return
-        yield (
-            "every write twice",
-            [c for i, call in enumerate(calls) for c in [call] * (1 + (i in writes))],
-            task.answer,
-        )
+        yield "every write twice", [c for i, call in enumerate(calls) for c in [call] * (1 + (i in writes))]
         if len(writes) > 1:
-            yield "writes in reverse", _reversed(calls, writes), task.answer
-        yield "reads only", [call for i, call in enumerate(calls) if i not in writes], task.answer
+            yield "writes in reverse", _reversed(calls, writes)
+        yield "reads only", [call for i, call in enumerate(calls) if i not in writes]
         if undoing := self._undo(calls):
-            yield "write and undo", [*calls, undoing], task.answer
+            yield "write and undo", [*calls, undoing]
 
     def differs(self, task: Task, calls: Sequence[Call]) -> bool:
         """Return whether calls insert, delete or change another number of rows than all reference trajectories do.
