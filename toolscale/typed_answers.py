@@ -112,11 +112,11 @@ def judge_typed(text: str, expected: TypedAnswer) -> list[str]:
 
 def _is_right(value: Value, right: tuple[frozenset[str], ...], *, several: bool) -> bool:
     if not several:
-        return not isinstance(value, list) and not right[0].isdisjoint(_readings(value))
-    found = [_readings(one) for one in (value if isinstance(value, list) else [] if value is None else [value])]
+        return not isinstance(value, list) and not right[0].isdisjoint(readings(value))
+    found = [readings(one) for one in (value if isinstance(value, list) else [] if value is None else [value])]
     left = list(right)
-    for readings in found:
-        match = next((one for one in left if not one.isdisjoint(readings)), None)
+    for item in found:
+        match = next((one for one in left if not one.isdisjoint(item)), None)
         if match is None:
             return False
         left.remove(match)
@@ -169,7 +169,7 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 80 else text[:79] + "…"
 
 
-def _readings(value: Any) -> frozenset[str]:
+def readings(value: Any) -> frozenset[str]:
     """Return what a value can be read as: each type of value in its one spelling."""
     if value is None:
         return frozenset(("none",))

@@ -390,7 +390,7 @@ def _tried(subject: Subject, part: range) -> AttackReport:
 
 
 def _attacks_found(subject: Subject, parts: list[AttackReport]) -> Finding:
-    """Answers and calls that must not be paid are not, and right answers in other words are."""
+    """Answers and calls that must not be paid are not, and right answers in other spellings are."""
     report = AttackReport()
     for part in parts:
         report.add(part)

@@ -23,16 +23,15 @@ from toolorchestra.toolscale import verify as verification
 from toolorchestra.toolscale.domain import SPLITS, Domain
 from toolorchestra.toolscale.domain_folder import load_domain
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
-from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.task import Call, Task, write_tasks
 from toolorchestra.toolscale.tool import Status
 from toolorchestra.toolscale.typed_answers import TypedAnswer
 from toolorchestra.toolscale.verifier_attacks import AttackReport
-from toolorchestra.toolscale.verify import SOLVED, Failure, Verdict, Verifier
+from toolorchestra.toolscale.verify import SOLVED
 
 CUSTOM = "ToolOrchestra-Custom-v0"
-MUTANTS = ("drop a write", "alter an argument", "omit information", "add a stray write")
-VARIANTS = ("reorder independent calls", "add reads", "another tool, same facts", "reword the answer")
+MUTANTS = ("drop a write", "alter an argument", "change a slot", "add a stray write")
+VARIANTS = ("reorder independent calls", "add reads", "another tool, same facts", "spell the answer otherwise")
 
 
 @pytest.fixture
@@ -71,7 +70,7 @@ def test_the_mini_domain_passes_all_checks(quick_folder: Path):
         "random": "the random policy solves 0 of 200 episodes (0.0%; the floor is below 1%)",
         "snapshot": "48 snapshots, restored twice each: every episode went on the same",
         "hostile": f"200 actions: nothing raised, nothing harmed ({statuses})",
-        "verifier": "100.00% of 204 mutants judged failed, 100.00% of 190 legitimate variants judged solved",
+        "verifier": "100.00% of 384 mutants judged failed, 100.00% of 334 legitimate variants judged solved",
         "attacks": f"0 of {attacked['attacks']:,} attacks paid (0.00%), "
         f"100.00% of {attacked['rephrasings']:,} rephrasings accepted",
         "wording": "wording to look at: sentences 5, registers 4, ids 1",
@@ -285,16 +284,6 @@ def test_hostile_finds_a_step_that_raises_for_what_is_no_text(
     assert "' object has no attribute 'strip'; action " in result.details[0]
 
 
-def test_verifier_finds_a_task_whose_answer_need_not_be_reported(only_failure: Callable[..., CheckResult]):
-    # a mutant that leaves a fact out says "Done" in its place
-    result = only_failure("verifier", greeting((("done",), ("hello",)), "Done: hello."))
-    assert result.finding == (
-        "97.22% of 36 mutants judged failed (0 of 1 survivors equivalent), "
-        "100.00% of 36 legitimate variants judged solved"
-    )
-    assert result.details == ("mini/greet/000: omit information: done — the answer says it elsewhere",)
-
-
 def test_verifier_finds_that_only_look_ups_by_identity_count(
     only_failure: Callable[..., CheckResult], monkeypatch: pytest.MonkeyPatch
 ):
@@ -308,26 +297,20 @@ def test_verifier_finds_that_only_look_ups_by_identity_count(
     )
 
 
-def test_verifier_finds_right_answers_judged_failed(
-    only_failure: Callable[..., CheckResult], monkeypatch: pytest.MonkeyPatch
-):
-    verify = Verifier.verify
+def test_verifier_finds_right_answers_judged_failed(check: Callable[..., CheckResult], monkeypatch: pytest.MonkeyPatch):
+    def literal(text: str, typed: TypedAnswer) -> list[str]:
+        """Judge, and take no spelling but one."""
+        return [] if text == typed.written() else ["another spelling"]
 
-    def literal(self: Verifier, task: Task, session: Session, answer: str, typed: TypedAnswer | None = None) -> Verdict:
-        """Judge, and take no wording but the reference one."""
-        if answer != task.answer:
-            return Verdict((Failure("answer", f"{answer!r} is not {task.answer!r}"),))
-        return verify(self, task, session, answer, typed)
-
-    monkeypatch.setattr(Verifier, "verify", literal)
-    result = only_failure("verifier")
+    monkeypatch.setattr(verification, "judge_typed", literal)
+    result = check("verifier")
     accepted, variants = result.counts["accepted"], result.counts["variants"]
-    assert 0 < accepted < variants == 33
+    assert result.verdict == "fail"
+    assert 0 < accepted < variants == 334
     assert result.finding == (
-        f"100.00% of 33 mutants judged failed, {accepted / 33:.2%} of 33 legitimate variants judged solved"
+        f"100.00% of 384 mutants judged failed, {accepted / 334:.2%} of 334 legitimate variants judged solved"
     )
-    assert len(result.details) == variants - accepted
-    assert "reword the answer: in capitals — answer: 'IT WAS" in " ".join(result.details)
+    assert "spell the answer otherwise: with spaces — fidelity: another spelling" in " ".join(result.details)
 
 
 def test_an_environment_without_tasks_has_no_reference_trajectory_that_solves_one(mini: Domain):
@@ -446,4 +429,4 @@ def test_attacks_are_tried_on_a_sample_of_many_tasks(quick: Domain, monkeypatch:
     (result,) = check_environment(CUSTOM, domain=quick, checks=["attacks"]).results
     assert result.counts["tasks"] == len(quick.tasks()[::3]) <= 20
     assert "(one of 3 tasks of each domain was tried)" in result.finding
-    assert any(line.startswith("attack: denial, nothing done: 0 of") for line in result.details)
+    assert any(line.startswith("attack: as it is, nothing done: 0 of") for line in result.details)
