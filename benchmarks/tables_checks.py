@@ -46,14 +46,14 @@ def validation_findings(domain: str) -> str:
 MUTANTS = {
     "drop a write": "a reference write dropped",
     "alter an argument": "one argument of a reference write altered",
-    "omit information": "one piece of information left out of the answer",
+    "change a slot": "one slot of the answer left out, null, empty or with another outcome",
     "add a stray write": "one additional write, which changes the database",
 }
 VARIANTS = {
     "reorder independent calls": "independent calls in another order",
     "add reads": "a look-up before every call",
     "another tool, same facts": "a look-up replaced by a search that shows the same",
-    "reword the answer": "the answer in other words (longer, in capitals, other formats of numbers, dates and times)",
+    "spell the answer otherwise": "a value of the answer in another spelling, or other JSON",
 }
 
 

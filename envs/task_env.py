@@ -52,16 +52,17 @@ class TaskOptions(TypedDict, total=False):
         split: Default split of `reset` (``train``).
         difficulty: Level or levels from which `reset` draws; None, the default, for all.
         render_mode: ``ansi`` (`render` returns the transcript) or ``human`` (turns are printed as they come).
-        answer: ``text`` (default): the final answer is prose, which is judged by what it states. ``typed``: it has
+        answer: ``text`` (default): the final answer is prose, and must mention what is to be told. This rule can be
+            gamed, by naming every candidate, and is there for comparison with the paper. ``typed``: the answer has
             a value for each slot, which are compared exactly; the request then ends with the slots, which
             ``info["slots"]`` has too. Only for tasks in domains, and for protocols in which the orchestrator writes the
             answer.
         orchestrator: Model of the catalogue (or an `ExpertSpec`) at whose price and speed the agents' own messages cost
             money and take time (`toolorchestra.envs.orchestrator_rates`); None: they are free. By default
             ``qwen3-8b``.
-        judge: Model that judges whether an answer tells what rules did not find in it: the name of a model of the
-            catalogue that has an endpoint, a `ChatModel`, or a `ModelJudge`; None, the default: rules alone judge. Only
-            for prose about tasks in domains; see `toolorchestra.envs.model_judge`.
+        judge: Model that judges answers in prose, in the place of what they mention: the name of a model of the
+            catalogue that has an endpoint, a `ChatModel`, or a `ModelJudge`; None, the default: none. Only with
+            ``answer="text"`` and tasks in domains; see `toolorchestra.envs.model_judge`.
         outages: What it is when a real expert or another server fails for good or hangs. ``infra_error`` (default):
             the episode ends with that outcome, unjudged, since the policy did not cause it. ``observed``: the call ends
             in an EXEC_ERR or TIMEOUT, which the policy should cope with.

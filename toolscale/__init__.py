@@ -8,10 +8,15 @@ It imports nothing else of the library. Its modules, from the ground up:
     tool_compiler                    tools checked against the database's schema
     session                          one episode's copy of the database
     task, intents                    tasks, and making them of a domain's intents
-    mentions, net_changes, verify    verification of an episode: its effects and its answer
+    net_changes, observed            what an episode has changed and seen
+    answer_slots, typed_answers      answers as values in slots: which there are, and what is right in them
+    prose_answers, mentions          answers as prose: everything to communicate is mentioned
+    verify                           verification of an episode: its effects and its answer
     domain, domain_folder            all of this together, and domains in folders
     evolution, adversarial, generate more tasks: harder ones, attacked ones, tens of thousands
-    filters, verifier_mutations      are the tasks good, and is their verification?
+    filters                          are the tasks good,
+    verifier_mutations,              and is their verification? By mutants,
+    verifier_attacks                 and by detours and changed slots (slot_attacks)
     exchange, preferences            other formats; preferences between tools, with preference_groups (of tools),
                                      preference_mentions and preference_words (what an instruction means)
     domain_statistics, domain_card   what a domain holds, as figures and as Markdown

@@ -203,8 +203,8 @@ def _off_by_one(value: Value) -> Iterator[tuple[str, Any]]:
             yield "date off by one", _long(other)
     elif found := _TIME.fullmatch(value):
         minutes = int(found[1]) * 60 + int(found[2])
-        for other in (minutes + 1, minutes - 1, minutes + 720):
-            yield "time off", f"{other // 60 % 24:02d}:{other % 60:02d}"
+        for time in (minutes + 1, minutes - 1, minutes + 720):
+            yield "time off", f"{time // 60 % 24:02d}:{time % 60:02d}"
     else:
         yield "text cut off", value[:-1]
         yield "text with one more", f"{value} 1"

@@ -21,7 +21,7 @@ DOMAIN_CRITERIA = ("execution", "completeness", "fidelity")
 _MEANINGS = {
     "execution": "The net change of the database equals that of a reference trajectory.",
     "completeness": "Every entry that the reference trajectory wrote was written; what it looked up was seen.",
-    "fidelity": "The answer states every piece of information that is asked for, and nothing that contradicts it.",
+    "fidelity": "The answer has every piece of information that is asked for: in its slots, or as prose mentions it.",
     "answer": "The final answer is right.",
 }
 
