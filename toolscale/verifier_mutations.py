@@ -11,6 +11,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import groupby
 
 import msgspec
@@ -24,6 +25,7 @@ from toolorchestra.toolscale.slot_attacks import slots_of, spellings, wrong_answ
 from toolorchestra.toolscale.task import Call, Task
 from toolorchestra.toolscale.tool import Status
 from toolorchestra.toolscale.typed_answers import TypedAnswer
+from toolorchestra.toolscale.verify import Verdict
 
 OTHER_LOOKUP = "another tool, same facts"
 """The kind of variants in which another tool shows what a look-up shows."""
@@ -139,17 +141,16 @@ def try_verifier(domain: Domain, tasks: Sequence[Task], progress: Callable[[], o
     session, slots = domain.session(), slots_of(domain, tasks)
     for task in tasks:
         typed = slots.of(task)
-        for episode in [*mutants(domain, task, typed, session)]:
+        for episode, verdict in _judged(domain, task, typed, [*mutants(domain, task, typed, session)], session):
             report.mutants[episode.kind] += 1
-            if domain.replay(task, episode.calls, episode.answer, session, typed).solved:
+            if verdict.solved:
                 report.surprises.append(
                     Surprise(task.id, episode.kind, episode.detail, *_why(domain, task, episode, session))
                 )
             else:
                 report.killed[episode.kind] += 1
-        for episode in [*variants(domain, task, typed, session)]:
+        for episode, verdict in _judged(domain, task, typed, [*variants(domain, task, typed, session)], session):
             report.variants[episode.kind] += 1
-            verdict = domain.replay(task, episode.calls, episode.answer, session, typed)
             if verdict.solved:
                 report.accepted[episode.kind] += 1
             else:
@@ -158,6 +159,20 @@ def try_verifier(domain: Domain, tasks: Sequence[Task], progress: Callable[[], o
             progress()
     session.close()
     return report
+
+
+def _judged(
+    domain: Domain, task: Task, typed: TypedAnswer, episodes: Sequence[AlteredEpisode], session: Session
+) -> Iterator[tuple[AlteredEpisode, Verdict]]:
+    """Yield episodes with their verdicts, each while the session is as it left it.
+
+    Calls that are those of the episode before are not made again.
+    """
+    made: Sequence[Call] | None = None
+    for episode in episodes:
+        judge = domain.verify if episode.calls is made else partial(domain.replay, calls=episode.calls)
+        yield episode, judge(task=task, session=session, answer=episode.answer, typed=typed)
+        made = episode.calls
 
 
 def _why(domain: Domain, task: Task, episode: AlteredEpisode, session: Session) -> tuple[str, bool]:
