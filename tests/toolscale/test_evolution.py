@@ -19,7 +19,7 @@ from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_folder import build_domain, load_domain
 from toolorchestra.toolscale.errors import DomainError
 from toolorchestra.toolscale.evolution import LEAST, Evolver, evolve
-from toolorchestra.toolscale.evolution_operators import OPERATORS
+from toolorchestra.toolscale.evolution_operators import OPERATORS, TaskDraft
 from toolorchestra.toolscale.format import Operator
 from toolorchestra.toolscale.intents import difficulty
 from toolorchestra.toolscale.lookups import unshown_ids, with_needed_lookups
@@ -388,3 +388,30 @@ def test_a_draft_with_an_id_that_nothing_shows_is_dropped(named: Domain, monkeyp
     evolver.close()
     assert dropped["chain: an id that nothing shows"]
     assert found
+
+
+@pytest.mark.parametrize(
+    ("operator", "facts", "answer", "reason"),
+    [
+        (
+            "chain",
+            ("booked", "reserved"),
+            "Nothing was reserved.",
+            "one answer says that nothing was done, and another",
+        ),
+        ("impossible", ("not found",), "I found Two Spoons, No Soup.", "a name says no already"),
+    ],
+)
+def test_drafts_of_which_another_answer_has_the_words_are_dropped(
+    mini: Domain, monkeypatch: pytest.MonkeyPatch, operator: Operator, facts: tuple[str, ...], answer: str, reason: str
+) -> None:
+    task = msgspec.structs.replace(
+        mini.tasks()[0], communicate=(facts,), answer=f"It is {facts[0]}.", operator=operator, instruction="Is it?"
+    )
+    monkeypatch.setitem(OPERATORS, operator, lambda *_: TaskDraft(task, "key", (((), answer),)))
+    evolver = Evolver(mini, mini.tasks())
+    found, dropped = evolver.tasks(operator, "seed", 1)
+    evolver.close()
+    assert found == {}
+    assert all(key.startswith(f"{operator}: {reason}") for key in dropped)
+    assert dropped.total() > 0
