@@ -77,6 +77,7 @@ def wrong_answers(typed: TypedAnswer, neighbours: Neighbours, key: str) -> Itera
     yield Attempt("unknown slot", written.with_more("note", "x"), False)
     whole = typed.written()
     yield Attempt("two answers", f"{whole}{whole}", False)
+    yield Attempt("answer twice", f'{{"answer":{{}},{whole[1:]}', False)
     yield Attempt("in a sentence", f"The answer is {whole}", False)
     yield Attempt("slots without the object", json.dumps(dict(written.pairs)), False)
 

@@ -138,7 +138,8 @@ def _read(text: str, expected: TypedAnswer) -> dict[str, Value] | str:
     except (ValueError, RecursionError) as error:
         return f"expected one JSON object: {str(error)[:200]}"
     names = [slot.name for slot in expected.slots]
-    answer = dict(found).get("answer") if isinstance(found, _Pairs) else None
+    answers = [value for name, value in found if name == "answer"] if isinstance(found, _Pairs) else []
+    answer = answers[0] if len(answers) == 1 else None
     if not isinstance(answer, _Pairs):
         return 'expected an object {"answer": {…}}'
     given = Counter(name for name, _ in answer)

@@ -80,6 +80,7 @@ def test_slots_are_left_out_added_and_repeated() -> None:
     assert found["slot missing"] == '{"answer":{}}'
     assert found["unknown slot"] == '{"answer":{"paid":1234.5,"note":"x"}}'
     assert found["slot twice"] == '{"answer":{"paid":1234.5,"paid":1234.5}}'
+    assert found["answer twice"] == '{"answer":{},"answer":{"paid":1234.5}}'
     assert found["slot twice, once wrong"] == '{"answer":{"paid":1234.5,"paid":"x"}}'
 
 
@@ -144,7 +145,7 @@ def takes_the_last_of_two(text: str, typed: TypedAnswer) -> list[str]:
     [
         (accepts_everything, {"null", "slot missing", "value of another task", "unknown slot", "a or b"}),
         (takes_the_first_number, {"a or b", "not a", "at least a", "maybe a"}),
-        (takes_the_last_of_two, {"slot twice"}),
+        (takes_the_last_of_two, {"slot twice", "answer twice"}),
     ],
 )
 def test_a_comparison_that_is_too_loose_is_found_out(
