@@ -4,9 +4,9 @@
     python benchmarks/graders.py --texts 10000
     python benchmarks/graders.py --texts 200000 --record    adds 200,000 others to those of results/graders.json
 
-Each text is an answer to a question with a random reference answer, as it is, in a box, or told, and an expression for
-the two calculators. The run fails if anything raises, if a call ends otherwise than OK or EXEC_ERR, or if one of them
-takes more than 50 ms of CPU time. What was slow once is measured twice more and counts as its fastest run, since what
+Each text is an answer to a question with a random reference answer, as it is, in a box, or in a tag, and an expression
+for the two calculators. The run fails if anything raises, if a call ends otherwise than OK or EXEC_ERR, or if one of
+them takes more than 50 ms of CPU time. What was slow once is measured twice more and counts as its fastest run, since what
 is measured is work and not the machine. One text in 500 is an answer of a million characters.
 
 Texts are tried in slices of 10,000, each with a seed of its own. `--record` writes the results down after each slice,
@@ -39,12 +39,11 @@ from toolorchestra.toolscale.writing import write_whole
 RESULTS = Path(__file__).parent / "results" / "graders.json"
 LIMIT = 0.05
 SLICE = 10_000
-QUESTION = "Which was founded earlier, Foldford or Saldby, and what is x if 4 of 9 are not in 30 km?"
 REFERENCES = ("5", r"\frac{3}{4}", r"2\sqrt{39}", "5x+1", r"\{1,2\}", "Brenholm", "explorer", "B", "87 years", "0")
 FORMS: tuple[Callable[[str], str], ...] = (
     lambda text: text,
     lambda text: rf"\boxed{{{text}}}",
-    lambda text: f"The answer is {text}",
+    lambda text: f"<answer>{text}</answer>",
 )
 
 
@@ -82,7 +81,7 @@ def attack(texts: int, seed: int) -> tuple[Counter[str], dict[str, list[tuple[fl
         kind, text = ("million", next(answers)) if number % 500 == 499 else next(expressions)
         said, right = rng.choice(FORMS)(text), rng.choice(REFERENCES)
         try:
-            judged, seconds = timed(partial(is_right, said, [right], QUESTION, ["Ada Vell"]))
+            judged, seconds = timed(partial(is_right, said, [right]))
             note(f"{kind}: graded", seconds, said)
             found["right" if judged else "wrong"] += 1
             calculator, arguments = calculators[number % 2], {"expression": text[:500]}

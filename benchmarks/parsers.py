@@ -46,7 +46,7 @@ from toolorchestra.envs.sources.masbench.world import read_answers
 from toolorchestra.envs.svg import escaped
 from toolorchestra.envs.tmatr.actions import AGENT_ACTIONS, read as read_action
 from toolorchestra.envs.tools.simulated_python import SimulatedPython, result_lines
-from toolorchestra.toolscale import answer_reader, answers, mentions
+from toolorchestra.toolscale import answers, mentions
 from toolorchestra.toolscale.domain_folder import load_domain
 from toolorchestra.toolscale.errors import ToolOrchestraError
 from toolorchestra.toolscale.preference_groups import tool_facts
@@ -115,9 +115,8 @@ def parsers() -> dict[str, Parser]:
         "sub-agent: code": lambda text: (subagents.code_in(text), subagents.before_code(text)),
         "sub-agent: queries": lambda text: subagents.queries_in(f"<query>{text}", 8),
         "answer: final": answers.final_answer,
-        "answer: stated": answer_reader.stated,
-        "answer: marks": answer_reader.without_marks,
-        "answer: conclusion": answer_reader.conclusion,
+        "answer: all": answers.answers,
+        "answer: written": answers.in_form,
         "answer: votes": lambda text: answers.count_votes([text, f"{text}.", "5"]),
         "judge: tokens": mentions.tokens,
         "judge: model's reply": lambda text: read_reply(text, ("1", "2")),
@@ -174,7 +173,7 @@ def agents(size: int) -> str:
 
 def is_right(text: str, right: str) -> bool:
     """Grade a text, which the graders are given whole."""
-    return answers.is_right(text, [right], "Which was founded earlier, and what is x?", ["Ada Vell"])
+    return answers.is_right(text, [right])
 
 
 def refused(run: Callable[[], object]) -> None:

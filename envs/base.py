@@ -82,8 +82,8 @@ class OrchestrationEnv(TaskEnv, gymnasium.Env[str, Action]):
         self._known_schemas: dict[tuple[str, tuple[str, ...]], ToolSchemas] = {}
 
     def final(self, text: str) -> Action:
-        """Return the action by which an orchestrator gives `text` as its final answer."""
-        return text
+        """Return the action by which an orchestrator gives `text` as its final answer: to a question, in a box."""
+        return text if self._play is None else self._play.stated(text)
 
     @property
     def max_calls_per_message(self) -> int:

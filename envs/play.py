@@ -23,6 +23,7 @@ from toolorchestra.envs.orchestrator_rates import OrchestratorRates
 from toolorchestra.envs.parsing import MAX_MESSAGE_CHARACTERS, Message, ParsedCall
 from toolorchestra.envs.token_counts import BYTES, opening_size, text_size
 from toolorchestra.envs.world import World, WorldSession
+from toolorchestra.toolscale.answers import in_form
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.prose_answers import JUDGED_LABEL, LABEL
@@ -230,6 +231,11 @@ class Play(ABC):
         records = execute(calls, context, clock=episode.clock, first=self._calls_made + 1, outages=self.outages)
         self._book(records)
         return records
+
+    def stated(self, answer: str) -> str:
+        """Return a final answer as it is judged: to a question, a bare one is put into a box."""
+        of_question = self.task.communicate and not isinstance(self.world, Domain)
+        return in_form(answer) if of_question else answer
 
     def judge(self, answer: str) -> None:
         """End the episode with a final answer.

@@ -20,7 +20,7 @@ import pytest
 from waiting import until
 
 from toolorchestra.envs.tools import python
-from toolorchestra.toolscale import answers
+from toolorchestra.toolscale import math_verifier
 
 PROC = Path("/proc/self")
 KEPT_THREADS = {
@@ -75,7 +75,7 @@ def _kept() -> tuple[set[str], set[str]]:
     """Return descriptors and children that are kept until the process ends, by whichever test needed them first."""
     tracker: Any = resource_tracker._resource_tracker  # of Python, for workers
     kept: list[tuple[int | None, ...]] = [(tracker._pid, tracker._fd)]
-    if (verifier := answers._VERIFIER._process) is not None:  # imports sympy, which takes seconds
+    if (verifier := math_verifier._VERIFIER._process) is not None:  # imports sympy, which takes seconds
         assert verifier.stdin is not None
         assert verifier.stdout is not None
         kept.append((verifier.pid, verifier.stdin.fileno(), verifier.stdout.fileno()))

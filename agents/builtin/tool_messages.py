@@ -8,6 +8,7 @@ from typing import Any
 
 from toolorchestra.agents.builtin.renderer import Message
 from toolorchestra.agents.subagents.parsing import answer_in
+from toolorchestra.toolscale.answers import answers, in_form
 
 _OPEN, _CLOSE = "<tool_response>", "</tool_response>"
 
@@ -26,7 +27,10 @@ def proposed_call(result: Any) -> Mapping[str, Any] | None:
 
 
 def proposed_step(messages: Sequence[Message]) -> dict[str, Any] | str | None:
-    """Return the last call or answer that an expert proposed since the policy's last message; None without one."""
+    """Return the last call or answer that an expert proposed since the policy's last message; None without one.
+
+    An answer to a question, which stands in a box or tag, is given in a box.
+    """
     for message in reversed(messages):
         if message["role"] == "assistant":
             break
@@ -34,8 +38,9 @@ def proposed_step(messages: Sequence[Message]) -> dict[str, Any] | str | None:
             result = record.get("result")
             if call := proposed_call(result):
                 return {"name": call["name"], "arguments": call["arguments"]}
-            if conclusion(result) is not result:
-                return str(conclusion(result))
+            if (answer := conclusion(result)) is not result:
+                given = result if isinstance(result, str) else result["answer"]
+                return in_form(str(answer)) if isinstance(given, str) and answers(given) else str(answer)
     return None
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from toolorchestra.agents.chat.hermes import without_thoughts
-from toolorchestra.toolscale.answers import final_answer
+from toolorchestra.toolscale.answers import answers
 
 _FENCED = re.compile(r"```(?:python|py)?[ \t]*\n(.*?)```", re.DOTALL | re.IGNORECASE)
 _PROGRAM = re.compile(r"<code>|```", re.IGNORECASE)
@@ -52,9 +52,8 @@ def answer_in(text: str) -> str:
     ('4', '4', '')
     """
     text = spoken(text)
-    answer = final_answer(text)
-    if answer != text:
-        return answer
+    if found := answers(text):
+        return found[-1]
     return tag(text, "answer") or tag(text, "execution_result") or ""
 
 

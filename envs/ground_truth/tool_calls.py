@@ -23,6 +23,7 @@ from toolorchestra.envs.ground_truth.domain_steps import conclusion, step_asked,
 from toolorchestra.envs.ground_truth.parts import Part, parts_of
 from toolorchestra.envs.ground_truth.questions import QuestionRequest
 from toolorchestra.envs.ground_truth.wording import BESIDE, UNCLEAR
+from toolorchestra.toolscale.answers import final_answer
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.tool import InnerCall, ToolContext
 
@@ -117,7 +118,7 @@ def _parts(context: ToolContext) -> tuple[Part, ...]:
 def _answer(value: Any) -> str:
     """Return the answer in a model's reply: a text that marks one, or an object with an ``answer``."""
     if isinstance(value, Mapping):
-        return str(value.get("answer", ""))
+        return final_answer(str(value.get("answer", "")))
     return answer_in(value) if isinstance(value, str) else ""
 
 

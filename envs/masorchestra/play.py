@@ -78,7 +78,7 @@ class DesignPlay(ToolCallingPlay):
         )
         self.observe(agent, _result_text(run), ())
         if run.answer is not None:
-            self.judge(run.answer)
+            self.judge(self.stated(run.answer))
         elif run.broken and self.outages == "infra_error":
             self._break_off("infra_error", run.broken)
         else:
@@ -87,7 +87,7 @@ class DesignPlay(ToolCallingPlay):
     def _pay(self, *, solved: bool) -> None:
         super()._pay(solved=solved)
         if self.credit == "share" and self.run is not None and self.run.answer is not None:
-            self._reward(share(self.task, self.run.answer))
+            self._reward(share(self.task, self.stated(self.run.answer)))
 
 
 def _result_text(run: DesignRun) -> str:

@@ -207,8 +207,10 @@ class ParaManagerEnv(OrchestrationEnv):
 
         With ``final="orchestrator"`` it is the answer; else the summariser counts it as one vote.
         """
-        boxed = text if r"\boxed{" in text else rf"\boxed{{{text}}}"
-        if boxed != text and final_answer(boxed) != text.strip():  # a box ends where its braces match
+        boxed = rf"\boxed{{{text}}}"
+        if r"\boxed{" in text:
+            boxed = text
+        elif final_answer(boxed) != text.strip():  # a box ends where its braces match
             boxed = rf"\boxed{{{text.translate(_NO_BRACES)}}}"
         return {"content": f"<reasoning>{boxed}</reasoning>", "tool_calls": [{"name": FINAL, "arguments": {}}]}
 

@@ -113,9 +113,14 @@ class ParaManagerPlay(ToolCallingPlay):
         records = self._run(agent, message.calls, message.text)
         final = next((call for call in records if call.name == FINAL and call.status is not Status.PARSE_ERR), None)
         if final is not None and final.status is Status.OK:
-            self.judge(concluding_answer(final.value))
+            self._conclude(final.value)
         elif final is not None:  # the summariser belongs to the environment: its failure is not the orchestrator's
             self._break_off("infra_error", ExpertError(f"The summariser did not answer: {final.error}"))
+
+    def _conclude(self, reply: str) -> None:
+        """End the episode with the summariser's answer, which its reply has in a tag."""
+        answer = concluding_answer(reply)
+        self.judge(answer if tag(spoken(reply), "answer") is None else self.stated(answer))
 
     def _read(self, action: Any) -> Message:
         """Return an action as a message in which the calls that may not be run are marked."""

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from toolorchestra.envs.ground_truth.parts import Part
 from toolorchestra.envs.sources.questions import QuestionSource, QuestionWorld, check_sizes, make_question
 from toolorchestra.envs.tools.calculator import Calculator
-from toolorchestra.toolscale.answers import boxed
+from toolorchestra.toolscale.answers import answers
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.verify import Failure, Verdict
 
@@ -59,8 +59,7 @@ class ChainWorld(QuestionWorld):
 
     def verify(self, task: Task, session: object, answer: str) -> Verdict:
         """Judge an episode by its final answer alone."""
-        box = boxed(answer)
-        if _EXPRESSION.search(answer if box is None else box):
+        if any(map(_EXPRESSION.search, answers(answer))):
             return Verdict((Failure("answer", "the final answer should be a value, not an expression"),))
         return super().verify(task, session, answer)
 

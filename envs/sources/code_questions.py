@@ -103,7 +103,7 @@ def program_question(question: str, row: Row, columns: Sequence[str]) -> tuple[s
 
 
 class CodeWorld(QuestionWorld):
-    """A world of questions that are answered by programs.
+    """A world of questions that are answered by programs, in code blocks.
 
     Args:
         name: Its unique name.
@@ -112,6 +112,8 @@ class CodeWorld(QuestionWorld):
         sandbox: Where programs are graded, as for `toolorchestra.envs.tools.python.PythonTool`.
         limits: What a program may use on each test.
     """
+
+    form = ""
 
     def __init__(
         self,

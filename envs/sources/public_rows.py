@@ -21,7 +21,7 @@ import msgspec
 from toolorchestra.envs.ground_truth.parts import Part
 from toolorchestra.envs.sources.code_questions import ProgramTests, program_question
 from toolorchestra.envs.sources.row_files import HubSet, Row
-from toolorchestra.toolscale.answers import final_answer
+from toolorchestra.toolscale.answers import boxed
 
 Paragraph = tuple[str, str]
 """Title and text."""
@@ -207,8 +207,8 @@ def _answers(known: PublicSet, row: Row) -> tuple[str, ...]:
         return ()  # test sets are published without answers
     if not answer:
         solution = _text(row, known.solution)
-        answer = final_answer(solution)
-        if answer == solution:
+        answer = boxed(solution) or ""
+        if not answer:
             return ()
     if known.after:
         answer = answer.rpartition(known.after)[2].strip().replace(",", "")

@@ -16,7 +16,7 @@ from toolorchestra.envs.ground_truth.parts import Part
 from toolorchestra.envs.sources.answer_attempts import attempts, attempts_at_several
 from toolorchestra.envs.task_source import TaskSource
 from toolorchestra.envs.world import World
-from toolorchestra.toolscale.answers import is_right
+from toolorchestra.toolscale.answers import FORMS, answers, is_right
 from toolorchestra.toolscale.database import Changes
 from toolorchestra.toolscale.domain import SPLITS
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
@@ -24,6 +24,8 @@ from toolorchestra.toolscale.task import Call, Task
 from toolorchestra.toolscale.tool import NO_CONTEXT, Tool, ToolResult
 from toolorchestra.toolscale.verifier_mutations import Surprise, VerifierReport
 from toolorchestra.toolscale.verify import SOLVED, Failure, Verdict
+
+FORM = "Give your final answer as \\boxed{…}."
 
 
 def make_question(
@@ -54,13 +56,6 @@ def make_question(
         answer=rf"\boxed{{{answers[0]}}}",
         bindings=bindings,
     )
-
-
-def known_of(task: Task) -> tuple[str, ...]:
-    """Return what a message about a question may name beside its answer: the answers of the parts that lead to it."""
-    accepted = task.communicate[0] if task.communicate else ()
-    parts = task.bindings.get("parts", ())[:-1]
-    return tuple(part["answer"] for part in parts if part["answer"] not in accepted)
 
 
 def check_sizes(what: str, sizes: Mapping[str, int]) -> None:
@@ -94,11 +89,17 @@ class StatelessSession:
 
 
 class QuestionWorld:
-    """A world of questions, with no database: its unique name, what an orchestrator must know, and what it can call."""
+    """A world of questions, with no database: its unique name, what an orchestrator must know, and what it can call.
+
+    Rules that do not tell the form of an answer are added to.
+    """
 
     def __init__(self, name: str, rules: str, tools: Iterable[Tool] = ()) -> None:
-        self.name, self.rules = name, rules
+        self.name, self.rules = name, rules if r"\boxed" in rules else f"{rules} {self.form}".strip()
         self.tools: Mapping[str, Tool] = {tool.name: tool for tool in tools}
+
+    form = FORM
+    """The sentence that tells how an answer is written."""
 
     def session(self) -> StatelessSession:
         """Return a session."""
@@ -107,8 +108,10 @@ class QuestionWorld:
     def verify(self, task: Task, session: object, answer: str) -> Verdict:
         """Judge an episode by its final answer alone."""
         accepted = task.communicate[0] if task.communicate else ()
-        if is_right(answer, accepted, task.instruction, known_of(task)):
+        if is_right(answer, accepted):
             return SOLVED
+        if not answers(answer):
+            return Verdict((Failure("answer", f"the message gives no answer: it must stand in {FORMS}"),))
         return Verdict((Failure("answer", f"the final answer should be {' or '.join(map(repr, accepted))}"),))
 
 

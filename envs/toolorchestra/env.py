@@ -219,7 +219,7 @@ class ToolOrchestraEnv(OrchestrationEnv):
     def final(self, text: str) -> Action:
         """Return the action by which an orchestrator gives `text` as its final answer: where it is typed, its JSON."""
         if self._slots is None:
-            return text
+            return super().final(text)
         if not text.startswith("{"):
             text = msgspec.json.encode({"answer": {}, "message": text}).decode()
         return f'<tool_call>{{"name":"{SUBMIT}","arguments":{text}}}</tool_call>'

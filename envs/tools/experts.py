@@ -29,6 +29,7 @@ from toolorchestra.agents.subagents.searching import knowledge_searcher
 from toolorchestra.agents.subagents.work import Ask, Work
 from toolorchestra.envs.ground_truth.tool_calls import evidence_in, problem_for, queries_for
 from toolorchestra.envs.tools.python import QuickPython
+from toolorchestra.toolscale.answers import in_form
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.format import ParameterSpec
 from toolorchestra.toolscale.tool import Tool, ToolContext, ToolOrigin, ToolResult
@@ -55,6 +56,8 @@ PROPOSE = Path(__file__).with_name("propose.txt").read_text(encoding="utf-8").st
 
 class ExpertTool(Tool):
     """An expert in a role. The result is ``{"answer": …}``, or in a domain ``{"call": {"name": …, "arguments": …}}``.
+
+    The answer to a question is in a box, as a final answer must be.
 
     Args:
         role: The role.
@@ -120,7 +123,10 @@ class ExpertTool(Tool):
         value = None
         if reply.error is None:
             calls = hermes_calls(reply.text) if isinstance(context.world, Domain) else []
-            value = {"call": _call(calls[0])} if calls else {"answer": reply.answer or reply.text}
+            answer = reply.answer or reply.text
+            if not isinstance(context.world, Domain) and context.task.communicate:
+                answer = in_form(answer)
+            value = {"call": _call(calls[0])} if calls else {"answer": answer}
         return ToolResult(reply.status, value, reply.error, (), reply.cost, reply.seconds, reply.tokens, reply.children)
 
     def _reply(self, model: ChatModel, text: str | None, context: ToolContext) -> SubAgentReply:

@@ -73,7 +73,7 @@ def make_task(instance: Instance, task_id: str, settings: InstanceSettings | Non
         **({"load": settings.load} if settings.load != "steps" else {}),
         masbench=msgspec.json.decode(msgspec.json.encode(truth)),  # as it is read from a file
     )
-    return with_answers(task, answers, boxed=instance.wording == "passages")
+    return with_answers(task, answers)
 
 
 def truth_of(task: Task) -> InstanceTruth:

@@ -1,22 +1,18 @@
 r"""The world of MASBench's problems, and how their answers are read from a message.
 
-A problem may want several answers; it is solved when all of them are right. They stand in ``Problem 2: 14`` (of each
-label the last), or in as many boxes at the end, or in one answer, separated by commas or lines. A message that gives
-another number of answers has given none, and so has one that takes them back.
+A problem may want several answers; it is solved when all of them are right. They stand in as many boxes, in the order
+of the questions, or in one, separated by commas. A message that gives another number of answers has given none.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import msgspec
 
-from toolorchestra.envs.sources.questions import QuestionWorld, known_of
+from toolorchestra.envs.sources.questions import QuestionWorld
 from toolorchestra.envs.tools.calculator import Calculator
-from toolorchestra.toolscale.answer_reader import boxes, spoken_end, stated, withdrawn
-from toolorchestra.toolscale.answers import equal, final_answer, is_right
+from toolorchestra.toolscale.answers import answers, equal, is_right
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.verify import SOLVED, Failure, Verdict
 
@@ -27,13 +23,8 @@ answer is one of 0 to 22. "The number of each A's B" is how many B there are in 
 0. The number of a category that an owner has ("each A's Fruit") is the sum over its members that the statements \
 mention of that owner; of a category further inside, each member counts with what it holds. The difference of A and B \
 is A minus B. Magic numbers are reported as they stand. A note may be wrong: work out for yourself what it claims.
-Give one answer as \\boxed{…}. Give several in the form that the problem asks for: one line "Problem 1: …" for each, \
-or boxes in the order of the questions."""
-
-_LABEL = re.compile(r"\b(?:problem|question|answer|q)[ _]?#?(\d{1,3})\W{0,4}?[:=]", re.IGNORECASE)
-_NO_ANSWER = re.compile(r"\b(?:not|n['’]t|never|or|either|maybe|perhaps|possibly|except|but|unsure)\b", re.IGNORECASE)
-_INTEGER = re.compile(r"[^\d-]*(-?\d+)[^\d-]*")
-_BETWEEN = re.compile(r"\s*[,;\n]\s*(?:and\s+)?|\s+and\s+")
+Give each answer as \\boxed{…}, several in the order of the questions: each in a box ("Problem 1: \\boxed{…}"), or all \
+in one, with commas between them."""
 
 
 class MASBenchWorld(QuestionWorld):
@@ -67,67 +58,30 @@ def credit(task: Task, answer: str) -> float:
     """
     wanted = task.communicate
     if len(wanted) < 2:
-        return float(bool(wanted) and is_right(answer, wanted[0], task.instruction, known_of(task)))
+        return float(bool(wanted) and is_right(answer, wanted[0]))
     return sum(right for *_, right in _graded(task, answer)) / len(wanted)
 
 
-def with_answers(task: Task, answers: Sequence[str], *, boxed: bool = False) -> Task:
-    """Return a task that asks for some answers, with those of several as its problem wants them written."""
+def with_answers(task: Task, answers: Sequence[str]) -> Task:
+    """Return a task that asks for some answers."""
     if len(answers) == 1:
         return task
-    if boxed:
-        listed = "\n\n".join(rf"\boxed{{{answer}}}" for answer in answers)
-    else:
-        listed = "\n".join(f"Problem {number}: {answer}" for number, answer in enumerate(answers, 1))
+    listed = "\n\n".join(rf"\boxed{{{answer}}}" for answer in answers)
     return msgspec.structs.replace(task, communicate=tuple((answer,) for answer in answers), answer=listed)
 
 
 def read_answers(text: str, count: int) -> tuple[str, ...]:
     r"""Return the answers that a message gives to so many problems; "" for those that it does not give.
 
-    >>> read_answers("Final Answers\nProblem 1: 12\nProblem 2: \\boxed{7}", 2)
+    All of them may be given more than once.
+
+    >>> read_answers("Final Answers\nProblem 1: \\boxed{12}\nProblem 2: \\boxed{7}", 2)
     ('12', '7')
     >>> read_answers(r"\boxed{12, 7}", 2), read_answers(r"\boxed{12}", 2)
     (('12', '7'), ('', ''))
     """
-    text = spoken_end(text)
-    none, labelled = ("",) * count, [one for one in _labelled(text) if 1 <= one.number <= count]
-    if labelled:
-        if withdrawn(text[: labelled[0].start], "") or withdrawn("", text[labelled[-1].end :]):
-            return none
-        found = {one.number: one.answer for one in labelled}
-        return tuple(found.get(number, "") for number in range(1, count + 1))
-    if len(given := boxes(text)) >= count:
-        places = zip([0, *(box.end for box in given)], given, strict=False)
-        if any(withdrawn(text[end : box.start], "") for end, box in places) or withdrawn("", text[given[-1].end :]):
-            return none
-        return tuple(box.content for box in given[-count:])
-    if (found_one := stated(text)) is not None and found_one.withdrawn:
-        return none
-    parts = [one.strip() for one in _BETWEEN.split(final_answer(text)) if one.strip()]
-    return tuple(parts) if len(parts) == count else none
-
-
-class _Labelled(NamedTuple):
-    """The number of a problem, the answer after it, and where they begin and end."""
-
-    number: int
-    answer: str
-    start: int
-    end: int
-
-
-def _labelled(text: str) -> Iterator[_Labelled]:
-    """Yield the problems that are labelled, each with the answer after it."""
-    labels = list(_LABEL.finditer(text))
-    for number, label in enumerate(labels, 1):
-        limit = labels[number].start() if number < len(labels) else len(text)
-        start = label.end() + len(text[label.end() : limit]) - len(text[label.end() : limit].lstrip())
-        end = text.find("\n", start, limit)
-        line = text[start : limit if end < 0 else end]
-        given = boxes(line)
-        answer = given[-1].content if len({box.content for box in given}) == 1 else "" if given else line.strip(" *,;.")
-        integer = None if _NO_ANSWER.search(line) else _INTEGER.fullmatch(answer)
-        if integer:
-            answer = integer[1]
-        yield _Labelled(int(label[1]), answer, label.start(), start + len(line))
+    given = answers(text)
+    if len(set(given)) == 1 and "," in given[0]:
+        given = [one.strip() for one in given[0].split(",")]
+    whole = given and given == given[-count:] * (len(given) // count)
+    return tuple(given[-count:]) if whole else ("",) * count

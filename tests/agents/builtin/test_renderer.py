@@ -191,8 +191,10 @@ def observed(*results: object) -> list[dict[str, Any]]:
     ("results", "action"),
     [
         ([STEP], [STEP["call"]]),
-        ([{"answer": "<answer>18.5 dollars</answer>"}], "18.5 dollars"),
-        ([{"answer": "<answer>no</answer>"}, STEP], [STEP["call"]]),  # of several, the last
+        ([{"answer": "It is 18.5 dollars."}], "It is 18.5 dollars."),
+        ([{"answer": r"\boxed{18.5}"}], r"\boxed{18.5}"),  # to a question
+        (["<answer>18.5</answer>"], r"\boxed{18.5}"),
+        ([{"answer": "no"}, STEP], [STEP["call"]]),  # of several, the last
     ],
 )
 def test_following_an_expert_takes_one_token(results: list[object], action: Any) -> None:

@@ -60,7 +60,7 @@ def test_an_answer_without_a_program_counts(python: Any) -> None:
 @pytest.mark.parametrize(
     ("value", "answer"),
     [
-        ({"stdout": "Computing\nThe answer is 4\n", "stderr": ""}, "4"),
+        ({"stdout": "Computing\n\\boxed{4}\n", "stderr": ""}, "4"),
         ({"stdout": "4", "stderr": "A warning."}, "4"),
         ([1, 2], "[1,2]"),
         (4, "4"),

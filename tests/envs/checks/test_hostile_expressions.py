@@ -14,7 +14,6 @@ from toolorchestra.toolscale.answers import equal, is_right
 from toolorchestra.toolscale.tool import NO_CONTEXT, Status
 
 REFERENCES = ("5", r"\frac{3}{4}", r"2\sqrt{39}", "5x+1", r"\{1,2\}", "Brenholm", "explorer", "B", "87 years")
-QUESTION = "Which was founded earlier, Foldford or Saldby, and what is x if 4 of 9 are not in 30 km?"
 
 
 @pytest.mark.parametrize("kind", EXPRESSION_KINDS)
@@ -23,8 +22,8 @@ def test_hostile_answers_are_graded_and_expressions_computed(kind: str) -> None:
     calculator = Calculator()
     for number in range(250):
         text, right = EXPRESSION_KINDS[kind](rng), rng.choice(REFERENCES)
-        said = (text, rf"\boxed{{{text}}}", f"The answer is {text}")[number % 3]
-        assert is_right(said, [right], QUESTION, ["Ada Vell"]) in (True, False)
+        said = (text, rf"\boxed{{{text}}}", f"<answer>{text}</answer>")[number % 3]
+        assert is_right(said, [right]) in (True, False)
         result = calculator.run({"expression": text[:500]}, NO_CONTEXT)
         assert result.status in (Status.OK, Status.EXEC_ERR)
         msgspec.json.encode(result.value)
@@ -34,7 +33,7 @@ def test_hostile_answers_of_a_million_characters_are_graded() -> None:
     rng = random.Random(2)
     for text in islice(long_answers(rng), 30):
         assert len(text) > 990_000
-        assert is_right(text, [rng.choice(REFERENCES)], QUESTION, ["Ada Vell"]) in (True, False)
+        assert is_right(text, [rng.choice(REFERENCES)]) in (True, False)
 
 
 def test_votes_over_hostile_answers_are_counted() -> None:

@@ -213,7 +213,7 @@ def test_a_real_model_is_asked_the_question_and_then_its_part() -> None:
     assert all(env.task.instruction in text for text in prompts)
     assert f"Check {replies[0]}." in prompts[1]
     assert all(request.ground_truth is None for request in model.requests)
-    assert env.episode.answer == "7"
+    assert env.episode.answer == r"\boxed{7}"
 
 
 def test_whole_replies_are_passed_on_and_only_the_agent_that_answers_must_box() -> None:
@@ -223,7 +223,7 @@ def test_whole_replies_are_passed_on_and_only_the_agent_that_answers_must_box() 
     first, last = ([str(message["content"]) for message in request.messages] for request in model.requests)
     assert ("boxed" in first[0], "boxed" in last[0]) == (False, True)
     assert "Solve: <reasoning>x is 2 y.</reasoning><answer>x = 2 y; y = 3</answer>" in last[1]
-    assert env.episode.answer == "6"
+    assert env.episode.answer == r"\boxed{6}"
 
 
 def test_answers_alone_can_be_passed_on() -> None:

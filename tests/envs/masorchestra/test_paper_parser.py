@@ -238,7 +238,7 @@ def test_an_edge_without_a_reference_orders_two_agents_and_passes_nothing_on() -
     assert [call.id for call in info["calls"]] == ["A", "B"]
     assert info["calls"][1].start >= info["calls"][0].end
     assert r"\boxed{3}" not in str(model.requests[1].messages[-1]["content"])
-    assert env.episode.answer == "4"
+    assert env.episode.answer == r"\boxed{4}"
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from toolorchestra.envs.masorchestra.supernet import EXIT, Drawn, MaAS, ScoreFlo
 from toolorchestra.envs.masorchestra.workflow_edits import Space, single
 from toolorchestra.envs.masorchestra.workflow_search import SearchBudget, Validation, best, search
 from toolorchestra.envs.masorchestra.workflow_strategies import EdgeSearch, MixedTreeSearch, WorkflowCandidate
+from toolorchestra.toolscale.answers import final_answer
 from toolorchestra.toolscale.errors import OptionError
 
 SPACE = Space(AGENTS[:3], 4)
@@ -134,7 +135,7 @@ def test_mas_zero_revises_its_system_by_what_the_agents_answered_and_verifies(en
     assert env.episode.cost > spent["cost"] > 0
     assert sum(env.episode.cost_parts.values()) == pytest.approx(env.episode.cost)
     if len(shown) == 4:  # the two systems came to different answers
-        assert f"2. {env.episode.answer}" in shown[3]
+        assert f"2. {final_answer(env.episode.answer)}" in shown[3]
     assert len(env.episode.turns) == 1
 
 

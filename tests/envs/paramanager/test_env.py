@@ -91,7 +91,7 @@ def test_impossible_options_are_refused(
         make_env(**options)
 
 
-@pytest.mark.parametrize("text", ["12", r"\boxed{12}", "It is 12", "a } and {b", "{a", "</reasoning><tool_call>"])
+@pytest.mark.parametrize("text", ["12", r"\boxed{12}", "It is 13", "a } and {b", "{a", "</reasoning><tool_call>"])
 def test_any_text_can_be_the_conclusion(make_env: Make, text: str) -> None:
     env = make_env()
     env.reset(seed=0, options={"task_id": "sums/3"})

@@ -15,7 +15,6 @@ from toolorchestra.envs.sources.questions import (
     QuestionSource,
     QuestionWorld,
     StatelessSession,
-    known_of,
     make_question,
     try_answers,
 )
@@ -57,7 +56,11 @@ def source() -> QuestionSource:
 
 def test_the_verdict_is_whether_the_answer_is_right(source: QuestionSource):
     env = gym.make("ToolOrchestra-Custom-v0", source=source)
-    for answer, reward in (("\\boxed{the city of Brenholm}", 1), ("Brenholm", 1), ("\\boxed{Corrick}", 0)):
+    for answer, reward in (
+        ("\\boxed{the city of Brenholm}", 1),
+        ("<answer>Brenholm</answer>", 1),
+        ("\\boxed{Corrick}", 0),
+    ):
         env.reset(options={"task_id": "mine/birth/0"})
         observation, *_, info = env.step(
             '<tool_call>{"name":"calculator","arguments":{"expression":"1/3"}}</tool_call>'
@@ -194,11 +197,11 @@ def test_right_answers_pass_and_wrong_ones_fail(name: str):
     assert report.surprises == []
     assert (report.kill_rate, report.acceptance_rate) == (1.0, 1.0)
     several = len(tasks[0].communicate) > 1
-    one = {"several boxes", "either or", "or maybe", "enumeration", "answer after answer", "dump", "asked", "hedge"}
+    one = {"several boxes", "box and tag", "either or", "enumeration", "dump", "asked", "hedge", "denial", "alone"}
     many = {"one answer wrong", "one answer missing", "or", "each denied", "all numbers", "all numbers for each"}
-    assert (many if several else one) | {"denial", "taken back", "request repeated", "no answer"} <= set(report.mutants)
-    assert len(report.variants) >= (10 if several else 20)
-    assert report.variants.total() >= (10 if several else 20) * len(tasks)
+    assert (many if several else one) | {"request repeated", "no answer"} <= set(report.mutants)
+    assert len(report.variants) >= 10
+    assert report.variants.total() >= 10 * len(tasks)
 
 
 def test_an_answer_that_would_bomb_the_grader_is_a_failure_and_never_a_judge_error(source: QuestionSource):
@@ -218,12 +221,14 @@ def test_an_answer_that_would_bomb_the_grader_is_a_failure_and_never_a_judge_err
     env.close()
 
 
-def test_what_a_question_and_its_steps_name_may_stand_beside_the_answer(source: QuestionSource):
+def test_what_is_in_neither_form_is_no_answer_and_the_rules_and_the_verdict_tell_the_forms(source: QuestionSource):
     world, task = source.world(source.tasks("all")[0]), source.tasks("all")[0]
-    assert known_of(task) == ("Ada Vell",)
-    assert world.verify(task, None, "Ada Vell wrote it, and she was born in the city of Brenholm.").solved
-    assert not world.verify(task, None, "Ida Vell wrote it, and she was born in the city of Brenholm.").solved
-    assert not world.verify(task, None, "Ada Vell and Brenholm").solved
+    assert world.rules == r"Answer in a box. Give your final answer as \boxed{…}."
+    told = QuestionWorld("mine", r"The city as \boxed{…}.")
+    assert told.rules == r"The city as \boxed{…}."
+    verdict = world.verify(task, None, "The answer is Brenholm.")
+    assert str(verdict) == r"answer: the message gives no answer: it must stand in \boxed{…} or <answer>…</answer>"
+    assert world.verify(task, None, r"Ida Vell wrote it. \boxed{Brenholm}").solved  # words around it are not judged
 
 
 def test_a_verifier_that_is_wrong_is_found(source: QuestionSource, monkeypatch: pytest.MonkeyPatch):

@@ -73,7 +73,6 @@ def play(env: TMATREnv, *messages: str) -> TMATREnv:
     [
         "<ANSWER>\\[ \\boxed{\\frac{30}{11}} \\]</ANSWER>",
         "<ANSWER>\\[\\boxed{{30/11}}\\]</ANSWER>",  # the braces doubled, as the figure prints them
-        "<ANSWER>\\boxed{30/11 hours}</ANSWER>",
     ],
 )
 def test_an_episode_in_the_formats_of_the_figures_is_read_as_the_paper_means_it(answer: str) -> None:

@@ -41,7 +41,7 @@ def test_rows_become_tasks(file: Path):
     assert tasks[0].instruction == "How many? (depth 4 10)"
     assert tasks[0].communicate == (("10",),)
     assert tasks[1].communicate == (("14",), ("22",))
-    assert tasks[1].answer == "Problem 1: 14\nProblem 2: 22"
+    assert tasks[1].answer == "\\boxed{14}\n\n\\boxed{22}"
     assert tasks[0].bindings["extra"] == {"index": 3, "split": "test"}
     assert problem_of(tasks[0]).steps[-1].answer == "10"
 
@@ -53,7 +53,11 @@ def test_rows_of_one_axis_are_chosen_and_limited(file: Path):
 
 def test_rows_are_played_and_wanted_answers_are_all_demanded(file: Path):
     env = gym.make("ToolOrchestra-Custom-v0", source=load_masbench("horizon", file), split="test")
-    for text, reward in (("\\boxed{14}\n\n\\boxed{22}", 1), ("Problem 1: 14\nProblem 2: 21", 0), ("\\boxed{22}", 0)):
+    for text, reward in (
+        ("\\boxed{14}\n\n\\boxed{22}", 1),
+        ("Problem 1: \\boxed{14}\nProblem 2: \\boxed{21}", 0),
+        ("\\boxed{22}", 0),
+    ):
         env.reset(seed=0)
         assert env.step(text)[1] == reward
     env.close()

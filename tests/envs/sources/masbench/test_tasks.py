@@ -103,51 +103,43 @@ def test_faults_are_found():
 @pytest.mark.parametrize(
     "message",
     [
-        "Final Answers\n\nProblem 1: 12\nProblem 2: 7\nProblem 3: 0",
-        "Q1: 12, Q2: 7, Q3: 0",
-        "**Problem 1:** 12\n**Problem 2:** 7\n**Problem 3:** 0",
-        "Problem 1: first 3 + 9\nProblem 2: ?\nProblem 3: 1\nFinal:\nProblem 1: 12\nProblem 2: 7\nProblem 3: 0",
-        "Problem 1: \\boxed{12}\nProblem 2: \\boxed{7}\nProblem 3: \\boxed{0}",
-        "Problem 3: It is 0.\nProblem 1: The value is 12.\nProblem 2: that makes 7",
+        "Final Answers\n\nProblem 1: \\boxed{12}\nProblem 2: \\boxed{7}\nProblem 3: \\boxed{0}",
+        "**Problem 1:** \\boxed{12}\n**Problem 2:** \\boxed{7}\n**Problem 3:** \\boxed{0}",
         "\\boxed{12}\n\n\\boxed{7}\n\n\\boxed{0}",
-        "So \\boxed{5} is wrong.\n\\boxed{12} \\boxed{7} \\boxed{0}",
-        "\\boxed{12, 7, 0}",
-        "\\boxed{12; 7; 0}",
-        "The answers are 12, 7 and 0. <answer>12, 7 and 0</answer>",
-        "12\n7\n0",
+        "\\boxed{12}, \\boxed{7}, \\boxed{0}. In short: \\boxed{12} \\boxed{7} \\boxed{0}",
+        "\\boxed{\\boxed{12}, \\boxed{7}, \\boxed{0}}",
+        "\\boxed{12, 7,0}",
+        "<answer>12, 7, 0</answer>",
+        "<answer>12</answer> <answer>7</answer> <answer>0</answer>",
+        "<think>\\boxed{5}?</think>\\boxed{12} \\boxed{7} \\boxed{0}",
     ],
 )
-def test_answers_are_read_in_many_forms(message: str):
+def test_answers_stand_in_as_many_boxes_or_in_one(message: str):
     assert read_answers(message, 3) == ("12", "7", "0")
 
 
 @pytest.mark.parametrize(
-    "message", ["", "12", "\\boxed{12}", "12 7 0", "\\boxed{12, 7}", "\\boxed{12, 7, 0, 3}", "The answer is 12"]
+    "message",
+    [
+        "",
+        "12, 7, 0",
+        "Problem 1: 12\nProblem 2: 7\nProblem 3: 0",
+        "\\boxed{12}",
+        "\\boxed{12, 7}",
+        "\\boxed{12, 7, 0, 3}",
+        "\\boxed{5} \\boxed{12} \\boxed{7} \\boxed{0}",
+        "\\boxed{12} \\boxed{7} \\boxed{0} \\boxed{12} \\boxed{7} \\boxed{1}",
+        "\\boxed{12, 7, 0} \\boxed{12, 7, 1}",
+    ],
 )
 def test_another_number_of_answers_is_none(message: str):
     assert read_answers(message, 3) == ("", "", "")
 
 
-def test_only_the_last_of_each_label_counts_and_what_is_missing_is_wrong():
-    assert read_answers("Problem 1: 3\nProblem 1: 4", 2) == ("4", "")
-    assert read_answers("Problem 1: 3 or 4\nProblem 2: 5", 2)[0] == "3 or 4"
-
-
 @pytest.mark.parametrize(
-    "said",
-    [
-        "It is NOT true that: Problem 1: 12\nProblem 2: 7. I do not know.",
-        "Problem 1: 12\nProblem 2: 7\nBut I do not know.",
-        "Problem 1: not 12\nProblem 2: not 7",
-        "Problem 1: 12 or 13\nProblem 2: either 7 or 8",
-        "Problem 1: maybe 12\nProblem 2: maybe 7",
-        "Problem 1: \\boxed{12} \\boxed{13}\nProblem 2: \\boxed{7} \\boxed{8}",
-        "It is not true that \\boxed{12} \\boxed{7}",
-        "\\boxed{12} \\boxed{7}. I do not know.",
-        "\\boxed{12, 7}, or maybe not",
-    ],
+    "said", ["\\boxed{not 12} \\boxed{not 7}", "\\boxed{12 or 13} \\boxed{7 or 8}", "\\boxed{12?, 7?}"]
 )
-def test_answers_that_are_denied_or_hedged_are_not_given(said: str):
+def test_answers_that_are_denied_or_hedged_are_wrong(said: str):
     assert not any(equal(found, right) for found, right in zip(read_answers(said, 2), ("12", "7"), strict=True))
 
 
@@ -167,15 +159,16 @@ def test_a_single_answer_is_judged_as_any_question():
     single = task(depth=3)
     right = single.communicate[0][0]
     assert single.answer == rf"\boxed{{{right}}}"
-    assert WORLD.verify(single, None, f"The answer is {right}").solved
+    assert WORLD.verify(single, None, f"It is <answer>{right}</answer>").solved
+    assert not WORLD.verify(single, None, f"The answer is {right}").solved
     assert not WORLD.verify(single, None, rf"\boxed{{{int(right) + 23}}}").solved
-    assert (credit(single, right), credit(single, "none")) == (1, 0)
+    assert (credit(single, single.answer), credit(single, right)) == (1, 0)
 
 
 @given(st.text(), st.integers(2, 40))
 def test_any_text_is_read(text: str, count: int):
     assert len(read_answers(text, count)) == count
-    assert len(read_answers(text * 50 + "Problem 1: " + text, count)) == count
+    assert len(read_answers(text * 50 + r"\boxed{" + text, count)) == count
 
 
 # ------------------------------------------------------------------------------------------ sets and sources
