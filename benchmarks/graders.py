@@ -6,8 +6,8 @@
 
 Each text is an answer to a question with a random reference answer, as it is, in a box, or in a tag, and an expression
 for the two calculators. The run fails if anything raises, if a call ends otherwise than OK or EXEC_ERR, or if one of
-them takes more than 50 ms of CPU time. What was slow once is measured twice more and counts as its fastest run, since what
-is measured is work and not the machine. One text in 500 is an answer of a million characters.
+them takes more than 50 ms of CPU time. What was slow once is measured twice more and counts as its fastest run, since
+what is measured is work and not the machine. One text in 500 is an answer of a million characters.
 
 Texts are tried in slices of 10,000, each with a seed of its own. `--record` writes the results down after each slice,
 and goes on with the seeds that the record lacks; delete the record to begin again.

@@ -20,7 +20,8 @@ It imports nothing else of the library. Its modules, from the ground up:
     exchange, preferences            other formats; preferences between tools, with preference_groups (of tools),
                                      preference_mentions and preference_words (what an instruction means)
     domain_statistics, domain_card   what a domain holds, as figures and as Markdown
-    answers, symbolic                are two answers to a question the same?
+    answers, math_verifier           what is the answer to a question, and is it right?
+    symbolic, symbolic_reader        what the calculator computes with
     workers/                         units of work in several processes or on a Ray cluster
     synth/                           domains written by a model, or made of a SQLite file
     domains/                         the domains that come with the library

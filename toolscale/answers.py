@@ -41,18 +41,9 @@ _PLACEHOLDER = re.compile(
 )
 
 
-class _Given(NamedTuple):
-    text: str
-    is_box: bool
-
-
-def spoken(text: str) -> str:
-    """Return a text without what was only thought."""
-    return text.rpartition("</think>")[2].partition("<think>")[0]
-
-
-def _given(text: str) -> list[_Given]:
-    text = spoken(text)[-MAX_TEXT:]
+def _given(text: str) -> list[tuple[str, bool]]:
+    """Return the answers that a text gives, and whether each stands in a box."""
+    text = text.rpartition("</think>")[2].partition("<think>")[0][-MAX_TEXT:]  # without what was only thought
     found: list[tuple[int, int, bool]] = []  # where each answer begins and ends, and whether it is a box
     opened: list[tuple[int, bool, int]] = []  # of each brace: where its content begins, whether it is a box, len(found)
     own: list[bool] = []  # of each brace: whether it holds more than boxes
@@ -79,8 +70,8 @@ def _given(text: str) -> list[_Given]:
         elif (opened or sign != "{") and sign not in _ESCAPED:
             opened.append((place, sign != "{", len(found)))
             own.append(False)
-    given = (_Given(text[start:end].strip(), is_box) for start, end, is_box in found)
-    return [one for one in given if not _PLACEHOLDER.fullmatch(one.text[:60])]
+    given = ((text[start:end].strip(), is_box) for start, end, is_box in found)
+    return [one for one in given if not _PLACEHOLDER.fullmatch(one[0][:60])]
 
 
 def answers(text: str) -> list[str]:
@@ -93,7 +84,7 @@ def answers(text: str) -> list[str]:
     >>> answers("The answer is 12."), answers("<think>It is \\boxed{4}?</think><answer>\\boxed{5}</answer>")
     ([], ['5'])
     """
-    return [one.text for one in _given(text)]
+    return [answer for answer, _ in _given(text)]
 
 
 def boxed(text: str) -> str | None:
@@ -102,7 +93,7 @@ def boxed(text: str) -> str | None:
     >>> boxed(r"First \boxed{1}, then \boxed{\frac{1}{2}}, and \boxed{ unfinished")
     '\\frac{1}{2}'
     """
-    return next((one.text for one in reversed(_given(text)) if one.is_box), None)
+    return next((answer for answer, is_box in reversed(_given(text)) if is_box), None)
 
 
 def final_answer(text: str) -> str:
@@ -209,8 +200,9 @@ def equal(answer: str, right: str) -> bool:
         return False
     one, other = _read(answer), _read(right)
     if one.number is not None and other.number is not None and one.unit in ("", other.unit):
-        sizes = [each.number * (_PER_CENT if each.percent else 1) for each in (one, other)]
-        if one.number == other.number or (one.percent is not other.percent and sizes[0] == sizes[1]):
+        size = one.number * (_PER_CENT if one.percent else 1)
+        wanted = other.number * (_PER_CENT if other.percent else 1)
+        if one.number == other.number or (one.percent is not other.percent and size == wanted):
             return True
     return bool(one.key) and one.key == other.key
 
@@ -270,16 +262,6 @@ def group_equal(items: Iterable[T], same: Callable[[T, T], bool]) -> list[list[T
             groups.append(group := [])
         group.append(item)
     return groups
-
-
-def majority(items: Iterable[T], same: Callable[[T, T], bool]) -> T | None:
-    """Return the item that most others equal, the first one where there is a tie; None without items.
-
-    >>> majority(["2", "1/2", "0.5"], equal), majority([], equal)
-    ('1/2', None)
-    """
-    group = max(group_equal(items, same), key=len, default=None)
-    return group[0] if group else None
 
 
 def count_votes(answers: Iterable[str]) -> list[tuple[str, int]]:

@@ -1,32 +1,28 @@
-r"""Symbolic values: numbers and expressions, compared and shown without rounding.
+r"""Symbolic values: numbers and expressions, computed and shown without rounding.
 
-A `Value` is a quotient of sums of rational multiples of square roots, π and symbols: integers, fractions, decimals,
-radicals, polynomials and rational functions. Equality is exact: ``\frac{1}{2}``, ``0.5`` and ``2/4`` are one value,
-and so are ``\frac{1}{\sqrt{2}}`` and ``\sqrt{2}/2``. Values that would grow too large are refused, and within
-`limited_work` also what would take too long; what is too large to be written is never written.
+A `Value` is a sum of rational multiples of square roots, π and symbols: integers, fractions, radicals, polynomials. The
+calculator computes with them and the problems of `Math` have them as answers, so that ``3/6`` is shown as
+``\frac{1}{2}`` and ``sqrt(12)`` as ``2\sqrt{3}``. Values that would grow too large are refused, so that each operation
+takes milliseconds at most, and what is too large to be written is never written.
 
-Not covered: trigonometric and other transcendental functions, roots of roots, equations, matrices.
+Not covered: division by sums with symbols or of more than two roots, transcendental functions, roots of roots.
 """
 
 from __future__ import annotations
 
-import contextlib
 import math
-from collections.abc import Iterator, Mapping
-from contextvars import ContextVar
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import TypeAlias
 
-_MAX_TERMS = 200
 MAX_BITS = 20_000
-"""Binary digits of a number, and the largest exponent."""
-_MAX_RADICAND = 10**10
-MAX_DEPTH = 40
-"""Brackets in brackets, and the largest exponent of a sum."""
-MAX_WORK = 10_000
-"""Work that a hostile text may cause, in about microseconds. It is counted, not timed: a result depends on no clock."""
+"""Binary digits of a number, and the largest exponent of one."""
 MAX_DIGITS = 4_000
 """Decimal digits that are written (Python refuses more than 4,300)."""
+_MAX_BITS_IN_SUM = 600
+_MAX_TERMS = 50
+_MAX_EXPONENT = 30  # of a sum
+_MAX_RADICAND = 10**10
 _BITS_PER_DIGIT = 3.32
 _SMALL_PRIMES = tuple(p for p in range(2, 2_160) if all(p % q for q in range(2, math.isqrt(p) + 1)))
 
@@ -41,47 +37,9 @@ class UnreadableError(ValueError):
     """A text is not a value of this module, or one that is too large."""
 
 
-_work_left: ContextVar[list[int] | None] = ContextVar("work_left", default=None)
-
-
-@contextlib.contextmanager
-def limited_work(work: int = MAX_WORK) -> Iterator[None]:
-    """Refuse arithmetic, by an `UnreadableError`, once it has taken so much work; inside of another limit, that holds.
-
-    >>> with limited_work(): (root(2) + root(3) + root(5) + root(7) + symbol("x")) ** 40
-    Traceback (most recent call last):
-    toolorchestra.toolscale.symbolic.UnreadableError: It takes too much work.
-    """
-    if _work_left.get() is not None:
-        yield
-        return
-    token = _work_left.set([work])
-    try:
-        yield
-    finally:
-        _work_left.reset(token)
-
-
-def charge(work: int) -> None:
-    """Take work from the limit in force, if there is one.
-
-    Raises:
-        UnreadableError: None is left.
-    """
-    left = _work_left.get()
-    if left is not None:
-        left[0] -= work
-        if left[0] < 0:
-            raise UnreadableError("It takes too much work.")
-
-
-def checked(number: int | Fraction) -> int | Fraction:
-    """Return a number that is not too large.
-
-    Raises:
-        UnreadableError: It has more than `MAX_BITS` binary digits.
-    """
-    if number.numerator.bit_length() > MAX_BITS or number.denominator.bit_length() > MAX_BITS:
+def checked(number: int | Fraction, bits: int = MAX_BITS) -> int | Fraction:
+    """Return a number that has at most so many binary digits, or raise an `UnreadableError`."""
+    if number.numerator.bit_length() > bits or number.denominator.bit_length() > bits:
         raise UnreadableError("It is too large.")
     return number
 
@@ -96,10 +54,10 @@ class Value:
     True
     """
 
-    __slots__ = ("bottom", "top")
+    __slots__ = ("terms",)
 
-    def __init__(self, top: Sum, bottom: Sum | None = None) -> None:
-        self.top, self.bottom = _reduced(top, bottom or {_ONE: Fraction(1)})
+    def __init__(self, terms: Sum) -> None:
+        self.terms = terms
 
     @classmethod
     def of(cls, number: int | Fraction | Value) -> Value:
@@ -111,10 +69,9 @@ class Value:
     @property
     def rational(self) -> Fraction | None:
         """The value as a fraction, or None if it is none."""
-        if not self.top:
+        if not self.terms:
             return Fraction(0)
-        plain = len(self.top) == 1 and _ONE in self.top and self.bottom == {_ONE: 1}
-        return self.top[_ONE] if plain else None
+        return self.terms[_ONE] if self.terms.keys() == {_ONE} else None
 
     def number(self) -> float:
         """Return the value as a float.
@@ -123,8 +80,8 @@ class Value:
             UnreadableError: It has symbols, is not real, or is too large for one.
         """
         try:
-            number = _number(self.top) / _number(self.bottom)
-        except (OverflowError, ZeroDivisionError):
+            number = _number(self.terms)
+        except OverflowError:
             number = math.nan
         if not math.isfinite(number):
             raise UnreadableError("It is beyond the range of decimal numbers.")
@@ -133,30 +90,22 @@ class Value:
     @property
     def digits(self) -> int:
         """How many decimal digits it takes to write the value, at most."""
-        return int((_bits(self.top) + _bits(self.bottom)) / _BITS_PER_DIGIT) + 1
+        return int(_bits(self.terms) / _BITS_PER_DIGIT) + 1
 
     def __add__(self, other: int | Fraction | Value) -> Value:
-        other = Value.of(other)
-        if self.bottom == other.bottom:
-            return Value(_plus(self.top, other.top), self.bottom)
-        top = _plus(_times(self.top, other.bottom), _times(other.top, self.bottom))
-        return Value(top, _times(self.bottom, other.bottom))
+        return Value(_plus(self.terms, Value.of(other).terms))
 
     def __mul__(self, other: int | Fraction | Value) -> Value:
-        other = Value.of(other)
-        return Value(_times(self.top, other.top), _times(self.bottom, other.bottom))
+        return Value(_times(self.terms, Value.of(other).terms))
 
     def __truediv__(self, other: int | Fraction | Value) -> Value:
-        other = Value.of(other)
-        if not other.top:
-            raise UnreadableError("It divides by zero.")
-        return Value(_times(self.top, other.bottom), _times(self.bottom, other.top))
+        return Value(_quotient(self.terms, Value.of(other).terms))
 
     def __pow__(self, exponent: int) -> Value:
         if exponent < 0:
             return 1 / self**-exponent
-        largest = max((c.numerator.bit_length() + c.denominator.bit_length() for c in self.top.values()), default=1)
-        if exponent * largest > MAX_BITS or (len(self.top) > 1 and exponent > MAX_DEPTH):
+        largest = max((c.numerator.bit_length() + c.denominator.bit_length() for c in self.terms.values()), default=1)
+        if exponent * largest > MAX_BITS or (len(self.terms) > 1 and exponent > _MAX_EXPONENT):
             raise UnreadableError("It is too large.")
         result, factor = Value.of(1), self
         while exponent:
@@ -187,56 +136,27 @@ class Value:
             other = Value.of(other)
         if not isinstance(other, Value):
             return NotImplemented
-        return _times(self.top, other.bottom) == _times(other.top, self.bottom)
+        return self.terms == other.terms
 
-    __hash__ = None  # type: ignore[assignment]  # equal values may differ in form
+    __hash__ = None  # type: ignore[assignment]  # it equals numbers
 
     def __str__(self) -> str:
         if self.digits > MAX_DIGITS:
             return f"(a value of up to {self.digits:,} digits)"
-        if self.bottom == {_ONE: 1}:
-            return _sum_text(self.top)
-        return rf"\frac{{{_sum_text(self.top)}}}{{{_sum_text(self.bottom)}}}"
+        return _sum_text(self.terms)
 
     def __repr__(self) -> str:
         return f"Value({self})"
-
-
-class ValueGroup:
-    r"""Values in brackets: a tuple or interval (``()``, ``[]``, ``(]``, ``[)``), or a set, in no order (``{}``)."""
-
-    __slots__ = ("brackets", "items")
-
-    def __init__(self, brackets: str, items: list[Value | ValueGroup]) -> None:
-        self.brackets, self.items = brackets, items
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, ValueGroup):
-            return NotImplemented
-        if self.brackets != other.brackets or len(self.items) != len(other.items):
-            return False
-        if self.brackets != "{}":
-            return self.items == other.items
-        rest = list(other.items)
-        for item in self.items:
-            if item not in rest:
-                return False
-            rest.remove(item)
-        return True
-
-    __hash__ = None  # type: ignore[assignment]  # like its items
 
 
 def root(number: int | Fraction) -> Value:
     """Return the square root of a rational number."""
     number = Fraction(number)
     inside = number.numerator * number.denominator
-    charge(5 + (inside.bit_length() ** 2 >> 18))
     if inside >= 0 and (whole := math.isqrt(inside)) ** 2 == inside:
         return Value.of(Fraction(whole, number.denominator))
     if abs(inside) > _MAX_RADICAND:
         raise UnreadableError("It has the root of a number that is too large.")
-    charge(50)
     outside, free, rest = 1, abs(inside), abs(inside)
     for prime in _SMALL_PRIMES:
         if prime**3 > rest:
@@ -272,30 +192,24 @@ def _bits(total: Mapping[Monomial, Fraction]) -> int:
     )
 
 
-def _effort(one: Mapping[Monomial, Fraction], other: Mapping[Monomial, Fraction]) -> int:
-    """Return the work, in about microseconds, of adding or multiplying a factor of each of two sums."""
-    tops = [factor.numerator.bit_length() for total in (one, other) for factor in total.values()]
-    bottoms = [factor.denominator.bit_length() for total in (one, other) for factor in total.values()]
-    top, bottom = max(tops, default=0), max(bottoms, default=0)
-    return 9 + (max(top, bottom) * bottom >> 16) + (top >> 8)
-
-
-def _plus(one: Mapping[Monomial, Fraction], other: Mapping[Monomial, Fraction]) -> Sum:
-    shared = one.keys() & other.keys()
-    charge(1 + (len(one) + len(other) >> 1) + (len(shared) * _effort(one, other) if shared else 0))
-    if len(one) + len(other) - len(shared) > 2 * _MAX_TERMS:
+def _bounded(total: Sum) -> Sum:
+    """Return a sum without its zeros, unless it is too large."""
+    found = {monomial: factor for monomial, factor in total.items() if factor}
+    if len(found) > _MAX_TERMS:
         raise UnreadableError("It has too many terms.")
-    total = {monomial: one.get(monomial, Fraction(0)) + other.get(monomial, 0) for monomial in {**one, **other}}
-    for monomial in shared:
-        checked(total[monomial])
-    return {monomial: factor for monomial, factor in total.items() if factor}
+    for factor in found.values():
+        checked(factor, MAX_BITS if len(found) == 1 else _MAX_BITS_IN_SUM)
+    return found
 
 
-def _times(one: Mapping[Monomial, Fraction], other: Mapping[Monomial, Fraction]) -> Sum:
-    if len(one) * len(other) > _MAX_TERMS**2:
-        raise UnreadableError("It has too many terms.")
-    if _work_left.get() is not None:
-        charge(len(one) * len(other) * _effort(one, other))
+def _plus(one: Sum, other: Sum) -> Sum:
+    total = dict(one)
+    for monomial, factor in other.items():
+        total[monomial] = total.get(monomial, 0) + factor
+    return _bounded(total)
+
+
+def _times(one: Sum, other: Sum) -> Sum:
     total: Sum = {}
     for (radicand, powers), factor in one.items():
         for (radicand_, powers_), factor_ in other.items():
@@ -305,15 +219,8 @@ def _times(one: Mapping[Monomial, Fraction], other: Mapping[Monomial, Fraction])
             if abs(inside) > _MAX_RADICAND:
                 raise UnreadableError("It has the root of a number that is too large.")
             monomial = (inside, _joined(powers, powers_))
-            found = total.get(monomial, 0) + sign * shared * factor * factor_
-            if found:
-                checked(found)
-                total[monomial] = found
-            else:
-                total.pop(monomial, None)
-    if len(total) > _MAX_TERMS:
-        raise UnreadableError("It has too many terms.")
-    return total
+            total[monomial] = total.get(monomial, 0) + sign * shared * factor * factor_
+    return _bounded(total)
 
 
 def _joined(one: tuple[tuple[str, int], ...], other: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
@@ -325,35 +232,19 @@ def _joined(one: tuple[tuple[str, int], ...], other: tuple[tuple[str, int], ...]
     return tuple(sorted((name, power) for name, power in powers.items() if power))
 
 
-def _reduced(top: Sum, bottom: Sum) -> tuple[Sum, Sum]:
-    """Return a quotient whose bottom is 1, unless the bottom is a sum with symbols."""
-    if bottom == {_ONE: 1}:
-        return top, bottom
-    if len(bottom) > 1 and not any(powers for _, powers in bottom):
-        while radicand := next((abs(radicand) for radicand, _ in bottom if radicand != 1), None):
-            part = _inseparable(radicand, (inside for inside, _ in bottom))
-            conjugate = {
-                (inside, powers): -factor if (inside % part == 0 if part > 1 else inside < 0) else factor
-                for (inside, powers), factor in bottom.items()
-            }
-            top, bottom = _times(top, conjugate), _times(bottom, conjugate)
-    if len(bottom) == 1:
-        ((radicand, powers), factor) = next(iter(bottom.items()))
-        inverse = {(radicand, tuple((name, -power) for name, power in powers)): 1 / (factor * radicand)}
-        return _times(top, inverse), {_ONE: Fraction(1)}
-    return top, bottom
-
-
-def _inseparable(radicand: int, others: Iterator[int]) -> int:
-    """Return a divisor of a radicand that divides each of the others or has no factor in common with it.
-
-    Its root can change its sign by itself, as that of a prime can: no number is factored for it.
-    """
-    for other in others:
-        shared = math.gcd(radicand, other)
-        if shared > 1:
-            radicand = shared
-    return radicand
+def _quotient(top: Sum, bottom: Sum) -> Sum:
+    """Return a quotient whose bottom is one term, or two without symbols, whose squares are rational."""
+    if not bottom:
+        raise UnreadableError("It divides by zero.")
+    if len(bottom) == 2 and not any(powers for _, powers in bottom):
+        (one, first), (other, second) = bottom.items()
+        conjugate = {one: first, other: -second}
+        top, bottom = _times(top, conjugate), _times(bottom, conjugate)
+    if len(bottom) > 1:
+        raise UnreadableError("It divides by a sum with letters, or of more than two roots.")
+    ((radicand, powers), factor) = next(iter(bottom.items()))
+    inverse = {(radicand, tuple((name, -power) for name, power in powers)): 1 / (factor * radicand)}
+    return _times(top, inverse)
 
 
 def _number(total: Sum) -> float:

@@ -39,7 +39,7 @@ def proposed_step(messages: Sequence[Message]) -> dict[str, Any] | str | None:
             if call := proposed_call(result):
                 return {"name": call["name"], "arguments": call["arguments"]}
             if (answer := conclusion(result)) is not result:
-                given = result if isinstance(result, str) else result["answer"]
+                given = result["answer"] if isinstance(result, dict) else result
                 return in_form(str(answer)) if isinstance(given, str) and answers(given) else str(answer)
     return None
 

@@ -15,7 +15,7 @@ import msgspec
 
 from toolorchestra.agents.experts.catalog import Catalog
 from toolorchestra.agents.subagents.parsing import answer_in, spoken
-from toolorchestra.toolscale.answers import equal, majority
+from toolorchestra.toolscale.answers import equal, group_equal
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.task import Call
 
@@ -154,4 +154,5 @@ def plurality(proposals: Sequence[Proposal]) -> Proposal | None:
     >>> plurality(["1/2", "2", "0.5"]), plurality([])
     ('1/2', None)
     """
-    return majority(proposals, same_proposal)
+    group = max(group_equal(proposals, same_proposal), key=len, default=None)
+    return group[0] if group else None

@@ -1,7 +1,7 @@
 """A symbolic calculator as a tool: fractions stay fractions and roots stay roots.
 
-It reads what `toolorchestra.toolscale.symbolic` reads, LaTeX or plain, and evaluates nothing as code. The calculator of
-domains, in decimal numbers, is `toolorchestra.toolscale.functions.calculator`.
+It reads what `toolorchestra.toolscale.symbolic_reader` reads, LaTeX or plain, and evaluates nothing as code. The
+calculator of domains, in decimal numbers, is `toolorchestra.toolscale.functions.calculator`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from toolorchestra.toolscale.format import ParameterSpec
-from toolorchestra.toolscale.symbolic import MAX_DIGITS, UnreadableError, ValueGroup
+from toolorchestra.toolscale.symbolic import MAX_DIGITS, UnreadableError
 from toolorchestra.toolscale.symbolic_reader import FUNCTIONS, read
 from toolorchestra.toolscale.tool import Tool, ToolContext, ToolResult
 
@@ -33,8 +33,6 @@ class Calculator(Tool):
             value = read(expression)
         except UnreadableError as error:
             return ToolResult.failed(f"{expression[:100]!r} cannot be computed: {error}")
-        if isinstance(value, ValueGroup):
-            return ToolResult.failed("Expected one expression, found several. Make a call for each.")
         if value.digits > MAX_DIGITS:
             reason = f"the value may have {value.digits:,} digits, and at most {MAX_DIGITS:,} are written"
             return ToolResult.failed(f"{expression[:100]!r} cannot be shown: {reason}. Compute a part of it.")

@@ -19,7 +19,7 @@ from typing import Any
 from toolorchestra.envs.sources.math.sketch import Family, Sketch
 from toolorchestra.envs.sources.questions import QuestionSource, QuestionWorld, check_sizes, make_question
 from toolorchestra.toolscale.format import ParameterSpec
-from toolorchestra.toolscale.symbolic import MAX_DIGITS, UnreadableError, ValueGroup
+from toolorchestra.toolscale.symbolic import MAX_DIGITS, UnreadableError
 from toolorchestra.toolscale.symbolic_reader import read
 from toolorchestra.toolscale.task import Call, Task
 from toolorchestra.toolscale.tool import Tool, ToolContext, ToolResult
@@ -56,7 +56,7 @@ class Evaluate(Tool):
             value = read(_NAME.sub(lambda name: str(given.get(name[0], name[0])), expression))
         except UnreadableError as error:
             return ToolResult.failed(f"{expression[:100]!r} cannot be evaluated: {error}")
-        whole = None if isinstance(value, ValueGroup) or value.digits > MAX_DIGITS else value.rational
+        whole = None if value.digits > MAX_DIGITS else value.rational
         if whole is None or whole.denominator != 1:
             return ToolResult.failed(f"{expression[:100]!r} is no whole number of at most {MAX_DIGITS:,} digits.")
         return ToolResult.ok(WORDS[whole.numerator % 2])

@@ -33,7 +33,7 @@ def test_values_are_exact_and_have_a_decimal_number_if_they_are_real(
         ("1/0", "'1/0' cannot be computed: It divides by zero."),
         ("import os", "'import os' cannot be computed: Unexpected 'import'."),
         ("", "'' cannot be computed: It ends too early."),
-        ("1, 2", "Expected one expression, found several. Make a call for each."),
+        ("1, 2", "'1, 2' cannot be computed: It is several expressions, not one."),
     ],
 )
 def test_what_cannot_be_computed_is_an_error_that_says_why(expression: str, error: str) -> None:

@@ -80,7 +80,12 @@ def test_the_tool_knows_the_numbers_of_the_problem_by_their_names() -> None:
 
 @pytest.mark.parametrize(
     ("expression", "message"),
-    [("power(a, 2)", "Unexpected 'power'"), ("1/2", "no whole number"), ("1, 2", "no whole number"), ("", "evaluated")],
+    [
+        ("power(a, 2)", "Unexpected 'power'"),
+        ("1/2", "no whole number"),
+        ("1, 2", "several expressions"),
+        ("", "evaluated"),
+    ],
 )
 def test_the_tool_fails_on_what_is_no_whole_number(expression: str, message: str) -> None:
     found = Evaluate().run({"expression": expression}, ToolContext(task=SOURCE.tasks("test")[0]))
