@@ -38,7 +38,7 @@ class CourierPlay(Play):
             self.observe(COURIER, f"The lookout says : {message.text}")
             self.pass_to(COURIER)
         else:
-            self.judge(message.text)
+            self.judge(self.stated(message.text))
 
 
 class CourierEnv(MultiAgentEnv):

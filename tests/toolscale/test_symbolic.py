@@ -159,6 +159,10 @@ def test_what_is_too_large_is_never_written():
 def test_what_grows_is_refused_before_it_takes_long():
     x = symbol("x")
     assert (x + 1) ** 30 == read("(x+1)^30")
-    for grow in (lambda: (x + 1) ** 41, lambda: (x + root(2) + root(3) + root(5) + root(7)) ** 20, lambda: (x + 1) * 10**400):
+    for grow in (
+        lambda: (x + 1) ** 41,
+        lambda: (x + root(2) + root(3) + root(5) + root(7)) ** 20,
+        lambda: (x + 1) * 10**400,
+    ):
         with pytest.raises(UnreadableError):
             grow()

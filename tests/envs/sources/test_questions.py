@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import gymnasium as gym
+import msgspec
 import pytest
 
 import toolorchestra  # noqa: F401 - registers the environments
 from toolorchestra.envs.checks.environment import check_environment
 from toolorchestra.envs.ground_truth.parts import Part, find_part, parts_of, problem_of
 from toolorchestra.envs.sources import questions
+from toolorchestra.envs.sources.code_questions import CodeWorld
 from toolorchestra.envs.sources.questions import (
     QuestionSource,
     QuestionWorld,
@@ -229,6 +231,30 @@ def test_what_is_in_neither_form_is_no_answer_and_the_rules_and_the_verdict_tell
     verdict = world.verify(task, None, "The answer is Brenholm.")
     assert str(verdict) == r"answer: the message gives no answer: it must stand in \boxed{…} or <answer>…</answer>"
     assert world.verify(task, None, r"Ida Vell wrote it. \boxed{Brenholm}").solved  # words around it are not judged
+
+
+@pytest.mark.parametrize("text", ["Brenholm", r"\boxed{Brenholm}", "It is <answer>the city of Brenholm</answer>."])
+def test_a_bare_final_answer_to_a_question_is_put_into_a_box(source: QuestionSource, text: str):
+    env = gym.make("ToolOrchestra-Custom-v0", source=source).unwrapped
+    env.reset(options={"task_id": "mine/birth/0"})
+    assert env.final("Brenholm") == r"\boxed{Brenholm}"
+    assert env.final("{Brenholm") == "<answer>{Brenholm</answer>"
+    assert env.step(env.final(text))[1] == 1
+    env.close()
+
+
+def test_a_final_answer_in_a_domain_and_a_program_are_left_as_they_are():
+    env = gym.make("ToolOrchestra-Restaurant-v0").unwrapped
+    env.reset(seed=0)
+    assert env.final("It is booked.") == "It is booked."
+    env.close()
+    world = CodeWorld("mine_code", {})
+    assert "boxed" not in world.rules
+    task = msgspec.structs.replace(question(), communicate=(), domain="mine_code")
+    env = gym.make("ToolOrchestra-Custom-v0", source=QuestionSource("Code", world, [task])).unwrapped
+    env.reset(seed=0, options={"split": "train"})
+    assert env.final("```python\nprint(1)\n```") == "```python\nprint(1)\n```"
+    env.close()
 
 
 def test_a_verifier_that_is_wrong_is_found(source: QuestionSource, monkeypatch: pytest.MonkeyPatch):
