@@ -1,6 +1,6 @@
 """Grade hostile answers, compute hostile expressions, and print how long the slowest took.
 
-    python benchmarks/graders.py                     1,000,000 texts: about twenty minutes on one core
+    python benchmarks/graders.py                     1,000,000 texts: about an hour on one core
     python benchmarks/graders.py --texts 10000
     python benchmarks/graders.py --texts 200000 --record    adds 200,000 others to those of results/graders.json
 

@@ -144,7 +144,7 @@ def test_all_rollouts_of_a_group_begin_alike(untaught: Path) -> None:
     assert len({id(episode) for episode in episodes}) == 4
     assert len({(episode.task_id, episode.seed, episode.noise_seed) for episode in episodes}) == 1
     assert len({tuple(slot.trajectories["lookout"].ids) for slot in group}) == 1
-    assert [episode.answer for episode in episodes] == ["10", "11", "12", "13"]
+    assert [episode.answer for episode in episodes] == [rf"\boxed{{{n}}}" for n in (10, 11, 12, 13)]
 
 
 def test_an_agent_is_trained_on_its_own_tokens_and_on_no_others(untaught: Path) -> None:
@@ -214,7 +214,8 @@ def test_an_episode_that_was_not_judged_is_played_again_from_its_start(
     fail_to_judge(monkeypatch, 3)
     group, _ = played(untaught, {"lookout": says("11"), "courier": lambda observation, turn: str(10 + turn)})
     assert [slot.play.episode.outcome == "judge_error" for slot in group] == [False] * 4
-    assert sorted(slot.play.episode.answer for slot in group) == ["13", "14", "15", "16"]  # three were asked twice
+    given = [rf"\boxed{{{n}}}" for n in (13, 14, 15, 16)]
+    assert sorted(slot.play.episode.answer for slot in group) == given  # three were asked twice
     for slot in group:
         assert [turn.agent for turn in slot.play.episode.turns] == AGENTS
         assert slot.turns == 2
