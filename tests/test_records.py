@@ -34,7 +34,6 @@ OLDER = {
     "expert_calls": BEFORE_DATES,
     "experts_asked": BEFORE_DATES,
     "first_run": "made before its script wrote command, versions and processor",
-    "graders": BEFORE_DATES,
     "grpo_masorchestra": BEFORE_DATES,
     "grpo_paramanager": BEFORE_DATES,
     "grpo_restaurant": BEFORE_DATES,
