@@ -100,7 +100,7 @@ def parsers() -> dict[str, Parser]:
     domain = load_domain("restaurant")
     tasks = {task.intent: task for task in domain.tasks() if task.communicate}
     chosen = list(tasks.values())[:3]
-    table = domain.slot_table(domain.tasks())
+    table = domain.slots
     facts: Any = [user_reading.RequestFact(name, "1", name, (name, f"{name} id")) for name in ("order", "date", "chef")]
     python, renderer = SimulatedPython(), DesignRenderer(("CoTAgent",))
     facts_of_tools = tool_facts(domain.tools.values())

@@ -1,12 +1,11 @@
-"""The option ``answer="typed"``: the final answer has a value for each slot that the request asks for, and no prose.
+"""The option `answer`: the final answer has a value for each slot that the request asks for, or is prose.
 
 `toolorchestra.toolscale.typed_answers` says what slots are and how they are compared. Here is what an environment adds:
-the slots of the tasks of its source, what an orchestrator is told of them, the call `submit`, and where there are none.
+the slots of the tasks of its source, what an orchestrator is told of them, and the call `submit`.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
@@ -19,13 +18,10 @@ from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.format import ParameterSpec
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import ArgumentError, Tool, ToolContext, ToolResult
-from toolorchestra.toolscale.typed_answers import TypedAnswer
+from toolorchestra.toolscale.typed_answers import SUBMIT, TypedAnswer
 
-AnswerMode = Literal["text", "typed"]
-"""Whether the final answer is prose, or a value for each slot."""
-
-SUBMIT = "submit"
-"""Name of the call that ends an episode with a typed answer."""
+AnswerMode = Literal["typed", "text"]
+"""Whether the final answer has a value for each slot, or is prose."""
 
 
 class SubmitTool(Tool):
@@ -79,63 +75,50 @@ class _Submitted(msgspec.Struct, forbid_unknown_fields=True):
     message: str | None = None
 
 
+SUBMIT_TOOL = SubmitTool()
+"""The call, which has no state."""
+
+
 class AnswerSlots:
-    """The slots of the tasks of a source.
+    """The slots of the tasks of a source: of those in domains, as questions have none.
 
     Args:
-        source: The source: all its tasks take place in domains.
-        place: The sentence that tells an orchestrator how it answers; empty where its answer cannot be typed.
-        protocol: Name of the protocol.
-
-    Raises:
-        OptionError: The protocol or the source has no typed answers.
+        source: The source.
+        place: The sentence that tells an orchestrator how it answers.
     """
 
-    def __init__(self, source: TaskSource, place: str, protocol: str) -> None:
-        if not place:
-            raise OptionError(
-                f"{protocol} has no typed answers, as its answer is not one text of the orchestrator: leave "
-                f"answer='text', or use ToolOrchestra or ParaManager."
-            )
-        self._made_from = source, place, protocol
-        self._place = place
+    def __init__(self, source: TaskSource, place: str) -> None:
+        self._source, self._place = source, place
         self._tables: dict[str, SlotTable] = {}
-        tasks: dict[str, list[Task]] = {}
-        worlds = {}
-        for task in source.tasks("all"):
-            world = source.world(task)
-            if not isinstance(world, Domain):
-                raise OptionError(
-                    f"Typed answers are for tasks in domains, and {world.name} is a world of questions, whose answers "
-                    f"are compared exactly anyway: leave answer='text'."
-                )
-            worlds[world.name] = world
-            tasks.setdefault(world.name, []).append(task)
-        for name, world in worlds.items():
-            self._tables[name] = world.slot_table(itertools.chain(world.tasks(), tasks[name]))
 
-    def __reduce__(self) -> Any:
-        return AnswerSlots, self._made_from
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_tables": {}}
 
-    def of(self, task: Task) -> TypedAnswer:
-        """Return the slots of a task and what is right in them."""
-        return self._tables[task.domain].of(task)
+    def of(self, task: Task) -> TypedAnswer | None:
+        """Return the slots of a task and what is right in them; None for a question."""
+        world = self._source.world(task)
+        if not isinstance(world, Domain):
+            return None
+        table = self._tables.get(world.name)
+        if table is None:
+            every = (one for one in self._source.tasks("all") if one.domain == world.name)
+            table = self._tables[world.name] = world.slots.with_tasks(every)
+        return table.of(task)
 
     def asking(self, task: Task, typed: TypedAnswer) -> Task:
         """Return a task whose instruction says which slots there are as well."""
         return msgspec.structs.replace(task, instruction=f"{task.instruction}\n\n{self._place} {typed}")
 
 
-def make_slots(mode: str, source: TaskSource, place: str, protocol: str) -> AnswerSlots | None:
-    """Return the slots that an option asks for, or None for prose.
+def make_slots(mode: str, source: TaskSource, place: str) -> AnswerSlots | None:
+    """Return the slots that an option asks for; None for prose, and for a protocol that has no `place` for them.
 
     Raises:
         UnknownNameError: There is no such mode.
-        OptionError: There are no typed answers there.
     """
     if mode not in get_args(AnswerMode):
         raise UnknownNameError("value of `answer`", str(mode), get_args(AnswerMode))
-    return AnswerSlots(source, place, protocol) if mode == "typed" else None
+    return AnswerSlots(source, place) if mode == "typed" and place else None
 
 
 def with_submit(tools: Mapping[str, Tool]) -> Mapping[str, Tool]:
@@ -146,6 +129,7 @@ def with_submit(tools: Mapping[str, Tool]) -> Mapping[str, Tool]:
     """
     if SUBMIT in tools:
         raise OptionError(
-            f"Typed answers are given with the call {SUBMIT!r}, and there is a tool of that name: rename it."
+            f"Typed answers are given with the call {SUBMIT!r}, and there is a tool of that name: rename it, or give "
+            "answer='text'."
         )
-    return {**tools, SUBMIT: SubmitTool()}
+    return {**tools, SUBMIT: SUBMIT_TOOL}

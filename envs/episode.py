@@ -18,6 +18,7 @@ from toolorchestra.toolscale.append_only import AppendOnly
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.float_sums import float_sum
 from toolorchestra.toolscale.tool import InnerCall, Status
+from toolorchestra.toolscale.typed_answers import SUBMIT
 
 Outcome = Literal["solved", "failed", "infra_error", "judge_error"]
 """How an episode ended. The last two are infrastructure errors: they say nothing about the agents, and the reward is
@@ -103,10 +104,10 @@ class Episode(msgspec.Struct, omit_defaults=True, kw_only=True):
         difficulty: Level of the task, 1 to 5.
         prompt: System message of the first agent.
         instruction: The user's request, with a preference if there is one.
-        tools: Names of the available tools, in the order of M.
+        tools: Names of the available tools.
         agents: Names of the agents; the first one moves first.
         openings: Messages with which agents begin; one without begins with the prompt and the instruction.
-        preference: Weights P over tools, outcome, compute and latency, if there is one.
+        preference: Weights P over the tools `measured`, outcome, compute and latency, if there is one.
         noise_seed: Seed of simulated experts and noise, where there are any.
         turns: The turns, in order.
         answer: Final answer, None until there is one.
@@ -144,6 +145,11 @@ class Episode(msgspec.Struct, omit_defaults=True, kw_only=True):
     clock: float = 0.0
     metrics: tuple[float, ...] | None = None
     details: dict[str, Any] = {}
+
+    @property
+    def measured(self) -> tuple[str, ...]:
+        """Names of the tools in the order of M: all but `submit`, which is the answer."""
+        return tuple(name for name in self.tools if name != SUBMIT)
 
     @property
     def calls(self) -> Iterator[CallRecord]:

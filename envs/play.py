@@ -227,7 +227,7 @@ class Play(ABC):
         if tools is None:
             tools = self.tools
         episode, history = self.episode, self.histories[self.current_agent]
-        context = ToolContext(self.session, self.task, self.world, episode, history, tools, text)
+        context = ToolContext(self.session, self.task, self.world, episode, history, tools, text, typed=self.typed)
         records = execute(calls, context, clock=episode.clock, first=self._calls_made + 1, outages=self.outages)
         self._book(records)
         return records

@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import msgspec
 from rich.console import Console, ConsoleOptions, Group, RenderableType
@@ -22,6 +23,7 @@ from toolorchestra.agents.chat.hermes import around_and_blocks
 from toolorchestra.envs.episode import CallRecord, Episode, Turn
 from toolorchestra.envs.parsing import parse
 from toolorchestra.toolscale.tool import InnerCall, Status
+from toolorchestra.toolscale.typed_answers import SUBMIT
 from toolorchestra.toolscale.visible import visible
 
 WIDTH = 100
@@ -109,7 +111,24 @@ def _panel(text: str, title: str, color: str) -> Panel:
 
 
 def _turn(turn: Turn, number: int, episode: Episode) -> list[RenderableType]:
-    return [_turn_of_one(turn, number)] if len(episode.agents) == 1 else _turn_of_several(turn, episode)
+    if len(episode.agents) > 1:
+        return _turn_of_several(turn, episode)
+    text = around_and_blocks(str(turn.message.get("content") or ""))[0].strip()
+    if not turn.calls:
+        return [_panel(text or "(nothing)", "message" if SUBMIT in episode.tools else "answer", "blue")]
+    *calls, last = turn.calls
+    if last.name != SUBMIT or last.status is not Status.OK:
+        return [_calls(turn, turn.calls, number, text)]
+    answer = _panel(_submitted(last.arguments or {}), "answer", "blue")
+    return [_calls(turn, calls, number, text), answer] if calls or text else [answer]
+
+
+def _submitted(arguments: dict[str, Any]) -> str:
+    """Return a typed answer, a slot a line, and what is told beside it."""
+    values = ((name, value if isinstance(value, str) else _json(value)) for name, value in arguments["answer"].items())
+    slots = [f"{name}: {_short(value)}" for name, value in values]
+    message = str(arguments.get("message", "")).strip()
+    return "\n".join([*slots, *([""] if slots and message else []), *([message] if message else [])]) or "(nothing)"
 
 
 def _turn_of_several(turn: Turn, episode: Episode) -> list[RenderableType]:
@@ -130,17 +149,15 @@ def _turn_of_several(turn: Turn, episode: Episode) -> list[RenderableType]:
     return parts
 
 
-def _turn_of_one(turn: Turn, number: int) -> RenderableType:
-    text = around_and_blocks(str(turn.message.get("content") or ""))[0].strip()
-    if not turn.calls:
-        return _panel(text or "(nothing)", "answer", "blue")
+def _calls(turn: Turn, calls: Sequence[CallRecord], number: int, text: str) -> RenderableType:
+    """Return calls of a turn, with the text that stands beside them."""
     grid = Table.grid(padding=(0, 1))
     grid.add_column(justify="right", style="dim", width=3)
     grid.add_column()
     if text:
         grid.add_row(f"{number}", Text(visible(text), style="italic"))
     written = _unread(turn)
-    for position, call in enumerate(turn.calls):
+    for position, call in enumerate(calls):
         grid.add_row("" if position or text else f"{number}", _call(call, written.get(position)))
         for line in _inner_calls(call.children):
             grid.add_row("", line)

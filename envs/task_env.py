@@ -38,6 +38,7 @@ from toolorchestra.toolscale.domain import SPLITS
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError, unknown_name
 from toolorchestra.toolscale.preferences import PreferencePair, read_pairs
 from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.typed_answers import SUBMIT
 
 RENDER_MODES = ("ansi", "human")
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -52,11 +53,10 @@ class TaskOptions(TypedDict, total=False):
         split: Default split of `reset` (``train``).
         difficulty: Level or levels from which `reset` draws; None, the default, for all.
         render_mode: ``ansi`` (`render` returns the transcript) or ``human`` (turns are printed as they come).
-        answer: ``text`` (default): the final answer is prose, and must mention what is to be told. This rule can be
-            gamed, by naming every candidate, and is there for comparison with the paper. ``typed``: the answer has
-            a value for each slot, which are compared exactly; the request then ends with the slots, which
-            ``info["slots"]`` has too. Only for tasks in domains, and for protocols in which the orchestrator writes the
-            answer.
+        answer: How tasks in domains are answered. ``typed`` (default): the final answer has a value for each slot,
+            which are compared exactly; the request ends with the slots, which ``info["slots"]`` has too. ``text``: it
+            is prose, and must mention what is to be told, as in the paper: a rule that can be gamed, by naming every
+            candidate. In MASOrchestra it is always prose. For questions the option changes nothing.
         orchestrator: Model of the catalogue (or an `ExpertSpec`) at whose price and speed the agents' own messages cost
             money and take time (`toolorchestra.envs.orchestrator_rates`); None: they are free. By default
             ``qwen3-8b``.
@@ -159,7 +159,7 @@ class TaskEnv:
             raise UnknownNameError("render mode", self.render_mode, RENDER_MODES)
         self.source = source if isinstance(source, TaskSource) else make_source(source, domain, tasks)
         self.limits = limits
-        self._slots = make_slots(options.get("answer", "text"), self.source, self.typed_place, self.protocol)
+        self._slots = make_slots(options.get("answer", "typed"), self.source, self.typed_place)
         self.rates = OrchestratorRates.of(options.get("orchestrator", DEFAULT_ORCHESTRATOR))
         self._judge = make_judge(options.get("judge"), self.source, typed=self._slots is not None)
         self._outages: Outages = options.get("outages", "infra_error")
@@ -218,7 +218,8 @@ class TaskEnv:
 
     def right_answer(self, task: Task) -> str:
         """Return a final answer that is right for a task of the source: prose, or the JSON of a typed one."""
-        return task.answer if self._slots is None else self._slots.of(task).written()
+        typed = self._slots.of(task) if self._slots is not None else None
+        return task.answer if typed is None else typed.written()
 
     def close(self) -> None:
         """Release the sessions, and the connections of a judge named in the options."""
@@ -278,7 +279,8 @@ class TaskEnv:
         setup = self._begin(asked, world, chosen)
         names, instruction, preferred = tuple(setup.tools), asked.instruction, None
         if setup.preference is not None:
-            preferred = self._prefer(setup.preference, names, task)
+            measured = tuple(name for name in names if name != SUBMIT)
+            preferred = self._prefer(setup.preference, measured, task)
             if preferred is not None and preferred.instruction:
                 instruction = f"{instruction}\n\n{preferred.instruction}"
         self._preference = preferred

@@ -11,13 +11,13 @@ from typing import Any
 
 import msgspec
 
-from toolorchestra.envs.answer_modes import SUBMIT
 from toolorchestra.envs.episode import CallRecord
 from toolorchestra.envs.parsing import Message, ParsedCall, parse
 from toolorchestra.envs.play import Play, PlayStart
 from toolorchestra.envs.rewards import Vector, measure
 from toolorchestra.envs.spaces import MAX_OBSERVATION_CHARACTERS
 from toolorchestra.toolscale.tool import Status
+from toolorchestra.toolscale.typed_answers import SUBMIT
 
 _NO_CALL = f"There is no call in this message. Call {SUBMIT} with your answer, or another tool."
 CUT_NOTE = "… (cut: the result is too long; ask for less)"
@@ -36,10 +36,7 @@ class ToolCallingPlay(Play):
 
     def _read(self, action: Any) -> Message:
         message = parse(action)
-        if self.typed is None or all(call.name != SUBMIT for call in message.calls[:-1]):
-            return message
-        calls = tuple(sorted(message.calls, key=lambda call: call.name == SUBMIT))  # it ends the episode, and runs last
-        return msgspec.structs.replace(message, calls=calls)
+        return message if self.typed is None else submit_last(message)
 
     def _take(self, agent: str, message: Message) -> None:
         if self.typed is not None:
@@ -57,13 +54,9 @@ class ToolCallingPlay(Play):
             else:
                 self.observe(agent, _NO_CALL)
             return
-        calls = message.calls
-        if len(calls) > 1 and calls[-2].name == SUBMIT:
-            error = f"{SUBMIT} stands more than once in this message, expected once."
-            calls = tuple(msgspec.structs.replace(call, error=error) if call.name == SUBMIT else call for call in calls)
-        last = self._run(agent, calls, message.text)[-1]
-        if last.name == SUBMIT and last.status is Status.OK:
-            self.judge(calls[-1].arguments.decode("utf-8", "replace"))
+        records = self._run(agent, message.calls, message.text)
+        if (answer := submitted(message.calls, records)) is not None:
+            self.judge(answer)
 
     def _run(self, agent: str, calls: Sequence[ParsedCall], text: str) -> list[CallRecord]:
         """Run the calls of a message and show their results."""
@@ -102,8 +95,27 @@ class ToolCallingPlay(Play):
         for turn in episode.turns:
             for call in turn.calls:
                 counts[call.name] = counts.get(call.name, 0) + 1
-        self.metrics = measure(counts, episode.tools, solved=solved, usd=episode.cost, seconds=episode.clock)
+        self.metrics = measure(counts, episode.measured, solved=solved, usd=episode.cost, seconds=episode.clock)
         episode.metrics = tuple(self.metrics.tolist())
+
+
+def submit_last(message: Message) -> Message:
+    """Return a message in which `submit` comes last, since it ends the episode; more than one are refused."""
+    calls = message.calls
+    if all(call.name != SUBMIT for call in calls[:-1]):
+        return message
+    calls = tuple(sorted(calls, key=lambda call: call.name == SUBMIT))
+    if calls[-2].name == SUBMIT:
+        error = f"{SUBMIT} stands more than once in this message, expected once."
+        calls = tuple(msgspec.structs.replace(call, error=error) if call.name == SUBMIT else call for call in calls)
+    return msgspec.structs.replace(message, calls=calls)
+
+
+def submitted(calls: Sequence[ParsedCall], records: Sequence[CallRecord]) -> str | None:
+    """Return the typed answer that the calls of a message give, as JSON, if they give one."""
+    if records[-1].name != SUBMIT or records[-1].status is not Status.OK:
+        return None
+    return calls[-1].arguments.decode("utf-8", "replace")
 
 
 def shared_limit(characters: int, results: int) -> int:

@@ -275,11 +275,11 @@ def _wild(rng: random.Random) -> Callable[[Any, str, dict[str, Any]], Any]:
         nonlocal turns
         turns -= 1
         if turns < 0:
-            return env.final(rng.choice((env.task.answer, "It is 7.")))
+            return env.final(rng.choice((env.right_answer(env.task), "It is 7.")))
         play = env.play
         guesser = Guesser(getattr(play.world, "database", None), rng)
         guess = guesser.arguments if hasattr(play.world, "database") else _plain(rng)
-        tools = [tool for name, tool in play.tools.items() if name not in ("final_answer", "ensemble_solver")]
+        tools = [tool for name, tool in play.tools.items() if name not in ("final_answer", "ensemble_solver", "submit")]
         beside = [tool for tool in tools if tool.name not in play.world.tools]
         calls = []
         for _ in range(rng.randint(1, 3)):

@@ -7,6 +7,7 @@ from typing import Any
 
 import gymnasium
 import pytest
+from answering import right
 
 from toolorchestra.envs import make_multiagent, multiagent_ids
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
@@ -74,9 +75,8 @@ def test_a_copy_in_the_middle_of_an_episode_has_a_database_of_its_own(how: str) 
     assert twin.step([pay])[0] == env.step([pay])[0]
     third = COPIES[how](twin)
     assert third.play.session.touched() == twin.play.session.touched() != {}
-    answer = "O1170 came to $105.00; it is paid."
     for one in (env, twin, third):
-        assert one.step(answer)[1] == 1.0
+        assert one.step(right(one))[1] == 1.0
         one.close()
 
 

@@ -12,13 +12,23 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from types import MappingProxyType
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
+
+import msgspec
 
 from toolorchestra.toolscale.format import IntentSpec
 from toolorchestra.toolscale.mentions import tokens
 from toolorchestra.toolscale.observed import named_values
 from toolorchestra.toolscale.task import Task
-from toolorchestra.toolscale.typed_answers import AnswerSlot, SlotType, TypedAnswer, Value, plain_text
+from toolorchestra.toolscale.typed_answers import (
+    CURRENCIES,
+    NO_YEAR,
+    AnswerSlot,
+    SlotType,
+    TypedAnswer,
+    Value,
+    plain_text,
+)
 
 OUTCOME = "outcome"
 DONE = "done"
@@ -28,6 +38,7 @@ ANSWERED = "answered"
 """The outcome of a request that asks and changes nothing."""
 MAX_OPTIONS = 12
 """Options that a slot lists; where there are more, it takes a text."""
+_MAX_ANSWERS = 16_384  # that are kept, of tasks that are played again
 _SAMPLE = 12  # tasks of an intent whose results name the slots
 _UNITS = {"$": "USD", "€": "EUR", "£": "GBP"}
 _MONEY = re.compile(r"[$€£]|\b(?:dollars?|euros?|usd|eur|pounds?|gbp)\b", re.IGNORECASE)
@@ -37,7 +48,7 @@ _UNNAMED: Mapping[SlotType, str] = {
     "money": "amount", "number": "number", "date": "date", "time": "time", "id": "id", "name": "name", "text": "value",
     "true or false": "answer",
 }  # fmt: skip
-_UNTOLD = frozenset(("told", "also", "value", ""))  # names that say nothing
+_UNTOLD = frozenset(("told", "also", "value", "one", "two", "three", ""))  # names that say nothing
 _FACT = re.compile(r"\{(?:[a-z]\w*\.(?:\w+\.)*)?([a-z]\w*)(?::\w+)?\}")
 
 
@@ -67,23 +78,110 @@ class SlotTable:
     ) -> None:
         self.results, self.writes, self.names = results, writes, names
         self._tasks: dict[str, dict[str, Task]] = defaultdict(dict)
-        self._known: dict[str, _Intent] = {}
+        self._intents: dict[str, _Intent] = {}
+        self._answers: dict[str, tuple[Task, TypedAnswer]] = {}
+        self._by_id: dict[str, Task] = {}
         for task in tasks:
-            self._tasks[_kind_of_request(task)][task.id] = task
+            self._tasks[_kind_of_request(task)][task.id] = self._by_id[task.id] = task
+
+    def with_tasks(self, tasks: Iterable[Task]) -> SlotTable:
+        """Return the slots of these tasks and of those that this table is made from; itself if there are no others."""
+        others = [task for task in tasks if self._by_id.get(task.id) != task]
+        if not others:
+            return self
+        return SlotTable((*self._by_id.values(), *others), self.results, self.writes, self.names)
 
     def of(self, task: Task) -> TypedAnswer:
-        """Return the slots of a task and what is right in them."""
+        """Return the slots of a task and what is right in them; it may be another task than the table is made from."""
+        known = self._answers.get(task.id)
+        if known is not None and (known[0] is task or known[0] == task):
+            return known[1]
+        found = self._of_parts(task) or self._of_intent(task)
+        if task.operator == "impossible":  # what is asked beside what cannot be done
+            facts = [fact for fact in task.communicate if _type(fact) != "none"]
+            found = _joined([_Part("", found), *(_Part("other", self._shown(task, fact)) for fact in facts)])
+        if len(self._answers) >= _MAX_ANSWERS:
+            self._answers.clear()
+        self._answers[task.id] = task, found
+        return found
+
+    def _of_intent(self, task: Task) -> TypedAnswer:
         kind = _kind_of_request(task)
-        intent = self._known.get(kind)
-        if intent is None or not intent.knows(task):
-            self._tasks[kind][task.id] = task
-            intent = self._known[kind] = _Intent(self, list(self._tasks[kind].values()))
+        intent = self._intents.get(kind)
+        if intent is None:
+            intent = self._intents[kind] = _Intent(self, [*self._tasks[kind].values()] or [task])
+        if not intent.knows(task):  # it is not kept: what slots a task has must not depend on which came before it
+            intent = _Intent(self, [*self._tasks[kind].values(), task])
         return intent.of(task)
+
+    def _of_parts(self, task: Task) -> TypedAnswer | None:
+        """Return the slots of a task that is made of others, if these are known: those of each, and of the condition.
+
+        What is asked for only under a condition is null where that does not hold.
+        """
+        evolved = task.bindings.get("evolved")
+        if task.operator not in _MADE_OF_OTHERS or not isinstance(evolved, Mapping):
+            return None
+        ids = [task.parent, *([evolved["with"]] if "with" in evolved else [])]
+        parts = [self.of(self._by_id[one]) for one in ids if one in self._by_id]
+        if len(parts) < len(ids):
+            return None
+        names = ("first", "second") if len(parts) > 1 else ("",)
+        if "holds" not in evolved:
+            return _joined([_Part(name, part) for name, part in zip(names, parts, strict=True)])
+        asked = [_Part("condition", self._shown(task, task.communicate[-1], results=1))]
+        for name, part, wanted in zip(names, parts, (True, False), strict=False):
+            asked.append(_Part(name, part, nullable=True, applies=evolved["holds"] is wanted))
+        return _joined(asked)
+
+    def _shown(self, task: Task, fact: Sequence[str], results: int | None = None) -> TypedAnswer:
+        """Return the slot of a fact of a task that has nothing to do with its intent, named as a result shows it."""
+        kind, shown = _type(fact), self.results(task)[:results]
+        name = min(_keys(fact, _lists(shown)) - _UNTOLD, default=_UNNAMED["text" if kind == "none" else kind])
+        slot = AnswerSlot(name, ("text" if kind == "none" else kind,), nullable=kind == "none")
+        return TypedAnswer((slot,), ((_right(fact, slot),),), (_value(fact, slot),))
 
 
 def _kind_of_request(task: Task) -> str:
-    """Return the intent of a task; that of what can be done for one that cannot, which its slots must not tell."""
-    return task.intent.removesuffix("+impossible")
+    """Return the intent of a task, or of what it was made of where both ask for the same.
+
+    So the slots of what cannot be done are those of what can, and do not tell it.
+    """
+    intent, _, operator = task.intent.rpartition("+")
+    return intent if operator in _SAME_REQUEST else task.intent
+
+
+class _Part(NamedTuple):
+    """One of several requests: how slots of a name that others have too begin, its answer, and whether it applies."""
+
+    name: str
+    answer: TypedAnswer
+    nullable: bool = False
+    applies: bool = True
+
+
+def _joined(parts: Sequence[_Part]) -> TypedAnswer:
+    """Return the slots of several requests, and what is right in them."""
+    often = Counter(slot.name for part in parts for slot in part.answer.slots)
+    slots, right, values = list[AnswerSlot](), list[tuple[frozenset[str], ...]](), list[Value]()
+    for part in parts:
+        answer = part.answer
+        for slot, good, value in zip(answer.slots, answer.right, answer.values, strict=True):
+            name = f"{part.name}_{slot.name}" if often[slot.name] > 1 and part.name else slot.name
+            slots.append(msgspec.structs.replace(slot, name=name, nullable=slot.nullable or part.nullable))
+            right.append(good if part.applies else () if slot.several else (frozenset(("none",)),))
+            values.append(value if part.applies else None)
+    return TypedAnswer(tuple(slots), tuple(right), tuple(values), ", ".join(map(str, slots)))
+
+
+_CONTRARY = "not "
+_MADE_OF_OTHERS = frozenset(("chain", "branch", "constraint"))
+_SAME_REQUEST = frozenset(("impossible", "indirect", "distract"))
+
+
+def _facts(task: Task) -> Sequence[Sequence[str]]:
+    """Return the facts of a task that belong to its intent: none of one made impossible, as its outcome says that."""
+    return () if task.operator == "impossible" else task.communicate
 
 
 _Group = tuple[str, int]  # of tasks with the same outcome and number of facts
@@ -110,13 +208,16 @@ class _Intent:
         facts: dict[str, list[Sequence[str]]] = defaultdict(list)
         for group, members in groups.items():
             for task in members:
-                for name, options in zip(self._names[group], task.communicate, strict=True):
+                for name, options in zip(self._names[group], _facts(task), strict=True):
                     if name is not None:
                         facts[name].append(options)
         always = set.intersection(*(set(filter(None, names)) for names in self._names.values()))
         self._slots = tuple(
             _slot(name, found, nullable=name not in always, several=name in several) for name, found in facts.items()
         )
+        outcome = (AnswerSlot(OUTCOME, options=self._outcomes),) if self._outcomes else ()
+        self._every = outcome + self._slots
+        self._text = ", ".join(map(str, self._every))
 
     def knows(self, task: Task) -> bool:
         """Return whether there was a task like this one among those that the slots are made from."""
@@ -124,21 +225,18 @@ class _Intent:
 
     def of(self, task: Task) -> TypedAnswer:
         """Return the slots of a task and what is right in them."""
-        slots, right, values = list(self._slots), list[tuple[frozenset[str], ...]](), list[Value]()
+        right, values = list[tuple[frozenset[str], ...]](), list[Value]()
         names = self._names[self._group(task)]
-        for slot in slots:
-            own = [options for name, options in zip(names, task.communicate, strict=True) if name == slot.name]
-            right.append(
-                tuple(_right(options, slot) for options in own) if own or slot.several else (frozenset(("none",)),)
-            )
+        for slot in self._slots:
+            own = [options for name, options in zip(names, _facts(task), strict=True) if name == slot.name]
+            right.append(tuple(_right(options, slot) for options in own) if own or slot.several else (_nothing(slot),))
             shown = [_value(options, slot) for options in own]
             values.append(shown if slot.several else shown[0] if shown else None)
         if self._outcomes:
             outcome, _ = self._group(task)
-            slots.insert(0, AnswerSlot(OUTCOME, options=self._outcomes))
             right.insert(0, (frozenset((f"={plain_text(outcome)}",)),))
             values.insert(0, outcome)
-        return TypedAnswer(tuple(slots), tuple(right), tuple(values))
+        return TypedAnswer(self._every, tuple(right), tuple(values), self._text)
 
     def _group(self, task: Task) -> _Group:
         """Return how a task ends, and how many facts it has."""
@@ -149,7 +247,7 @@ class _Intent:
             outcome = CANNOT_BE_DONE
         else:
             outcome = NOTHING_TO_DO if self._changes else ANSWERED
-        return outcome, len(task.communicate)
+        return outcome, len(_facts(task))
 
     def _places(self, group: _Group, tasks: Sequence[Task]) -> list[tuple[str | None, bool]]:
         """Return for each fact of the tasks of a group what it is, and whether it is one of a list.
@@ -158,11 +256,10 @@ class _Intent:
         """
         sample = tasks[:: max(1, len(tasks) // _SAMPLE)][:_SAMPLE]
         lists = [[*_lists(self._table.results(task))] for task in sample]
-        intents = {task.intent for task in tasks}
-        declared = self._table.names.get(intents.pop(), ()) if len(intents) == 1 else ()
+        declared = self._table.names.get(_kind_of_request(tasks[0]), ())
         found: list[tuple[str | None, bool]] = []
         for place in range(group[1]):
-            facts = [task.communicate[place] for task in tasks]
+            facts = [_facts(task)[place] for task in tasks]
             types = {_type(options) for options in facts}
             shown = [_keys(task.communicate[place], kept) for task, kept in zip(sample, lists, strict=True)]
             common = frozenset.intersection(*shown) - _UNTOLD
@@ -244,7 +341,7 @@ def _slot(name: str, facts: Sequence[Sequence[str]], *, nullable: bool, several:
             if kind == "money":
                 units |= {unit for sign, unit in _UNITS.items() if any(sign in option for option in options)}
     if len(words) == 1 and types == {"text"}:  # the only one that is ever right is not given away
-        words |= {f"not {word}" for word in words}
+        words |= {f"{_CONTRARY}{word}" for word in words}
     ordered = tuple(kind for kind in get_args(SlotType) if kind in types)
     return AnswerSlot(
         name,
@@ -262,10 +359,31 @@ def _right(options: Sequence[str], slot: AnswerSlot) -> frozenset[str]:
     for option in options:
         found |= _readings_of(option, kind)
     if kind == "none":
-        found |= {"none", "no"} if "true or false" in slot.types else {"none"}
+        found |= _nothing(slot)
     elif kind == "true or false":
         found.add("yes")
+    elif kind == "date":
+        found |= {f"{NO_YEAR}{one[5:]}" for one in found if one[0] == "@" and "?" not in one}
+    codes = (slot.unit,) if slot.unit else CURRENCIES  # a currency that is not known may be any
+    return frozenset(
+        found.union(f"{one} {code}" for one in found if one[0] == "#" and " " not in one for code in codes)
+    )
+
+
+def _nothing(slot: AnswerSlot) -> frozenset[str]:
+    """Return the readings of values that say that there is none: of a number also 0, of an only text its contrary."""
+    found = {"none"}
+    if "true or false" in slot.types:
+        found.add("no")
+    if not {"money", "number"}.isdisjoint(slot.types):
+        found.add("#0")
+    if slot.types == ("text",) and len(slot.options) == 2:
+        found |= {f"={plain_text(option)}" for option in slot.options if option == f"{_CONTRARY}{_other(slot, option)}"}
     return frozenset(found)
+
+
+def _other(slot: AnswerSlot, option: str) -> str:
+    return slot.options[1 - slot.options.index(option)]
 
 
 def _label(options: Sequence[str]) -> str:

@@ -82,6 +82,7 @@ class Domain:
         domain._tasks = {task.id: task for task in tasks}
         domain._of_split = {}
         domain.dropped = Counter(dropped)
+        domain.__dict__.pop("slots", None)
         return domain
 
     @functools.cached_property
@@ -93,10 +94,11 @@ class Domain:
         """Judge an episode of `task` by its effects in `session` and its final answer: prose, or `typed`."""
         return self.verifier.verify(task, session, answer, typed)
 
-    def slot_table(self, tasks: Iterable[Task]) -> SlotTable:
-        """Return the slots of typed answers to tasks in the domain."""
+    @functools.cached_property
+    def slots(self) -> SlotTable:
+        """The slots of typed answers to the domain's tasks."""
         names = {name: fact_names(intent) for name, intent in self.spec.intents.items()}
-        return SlotTable(tasks, self.verifier.results, self._writes, names)
+        return SlotTable(self._tasks.values(), self.verifier.results, self._writes, names)
 
     def _writes(self, task: Task) -> list[str]:
         return [call.name for call in task.reference_calls if self.tools[call.name].effect == "write"]
@@ -139,6 +141,10 @@ class Domain:
         if task_id not in self._tasks:
             raise UnknownNameError(f"task of the domain {self.name}", task_id, self._tasks, limit=3)
         return self._tasks[task_id]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the slots behind: they are found anew when they are asked for."""
+        return {name: value for name, value in self.__dict__.items() if name != "slots"}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Domain:
         """Return the domain itself: it never changes."""

@@ -36,6 +36,11 @@ def shown_values(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
     return ((key, item) for key, item in named_values(value, name) if not isinstance(item, bool))
 
 
+def argument_texts(arguments: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what the arguments of a call name, as text in small letters."""
+    return (str(value).casefold() for _, value in shown_values(arguments))
+
+
 class Shown(NamedTuple):
     """What a call that read has shown: its arguments and its result."""
 

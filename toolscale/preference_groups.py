@@ -15,6 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from toolorchestra.toolscale.tool import Tool, ToolOrigin
+from toolorchestra.toolscale.typed_answers import SUBMIT
 
 
 class ToolFacts(msgspec.Struct, frozen=True):
@@ -33,6 +34,7 @@ def tool_facts(tools: Iterable[Tool]) -> list[ToolFacts]:
     return [
         ToolFacts(tool.name, tool.mean_price, tool.mean_latency, tool.effect == "write", tool.description, tool.origin)
         for tool in tools
+        if tool.name != SUBMIT
     ]
 
 

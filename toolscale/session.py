@@ -9,6 +9,7 @@ initial one, which all episodes read alike: what a tool read there is kept, as J
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -33,6 +34,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     operated: frozenset[Entry]
     refused: frozenset[Entry] = frozenset()
     shown: tuple[Shown, ...] = ()
+    failed: tuple[Mapping[str, Any], ...] = ()
 
 
 class _RuntimeConfinement(Confinement):
@@ -69,6 +71,7 @@ class Session:
         operated: Entries that calls looked up by identity so far.
         refused: Entries named by calls that a guard refused so far.
         shown: What calls that read have shown so far.
+        failed: Arguments of the calls that have run and failed so far.
         wrote: Whether a tool has written since the last reset.
     """
 
@@ -80,6 +83,7 @@ class Session:
         self.operated: set[Entry] = set()
         self.refused: set[Entry] = set()
         self.shown: list[Shown] = []
+        self.failed: list[Mapping[str, Any]] = []
         self.wrote = False
         self._tables = database.access
         self._ticks = _Ticks()
@@ -113,6 +117,7 @@ class Session:
         self.operated.clear()
         self.refused.clear()
         self.shown.clear()
+        self.failed.clear()
 
     def call(self, tool: Tool, arguments: dict[str, Any]) -> ToolResult:
         """Run `tool` with valid `arguments`; a call that does not end OK leaves nothing behind."""
@@ -126,7 +131,9 @@ class Session:
         if result.operated:
             entries = self.operated if result.status is Status.OK else self.refused
             entries.update(result.operated)
-        if tool.reads_rows and result.status is Status.OK:
+        if result.status is not Status.OK:
+            self.failed.append(arguments)
+        elif tool.reads_rows:
             self.shown.append(Shown(arguments, result.value))
         return result
 
@@ -192,7 +199,9 @@ class Session:
 
     def snapshot(self) -> Snapshot:
         """Return the state, to be restored in this or any other session of the database."""
-        return Snapshot(self.touched(), frozenset(self.operated), frozenset(self.refused), tuple(self.shown))
+        return Snapshot(
+            self.touched(), frozenset(self.operated), frozenset(self.refused), tuple(self.shown), tuple(self.failed)
+        )
 
     def restore(self, snapshot: Snapshot) -> None:
         """Put the session into the state of `snapshot`."""
@@ -200,6 +209,7 @@ class Session:
         self.operated.update(snapshot.operated)
         self.refused.update(snapshot.refused)
         self.shown.extend(snapshot.shown)
+        self.failed.extend(snapshot.failed)
         if snapshot.touched:
             self._start = snapshot.touched
             self._put(snapshot.touched)

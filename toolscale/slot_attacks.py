@@ -43,7 +43,7 @@ class Attempt(NamedTuple):
 
 def slots_of(domain: Domain, tasks: Sequence[Task]) -> SlotTable:
     """Return the slots of the tasks of a domain, and of `tasks`, which may be others."""
-    return domain.slot_table((*domain.tasks(), *tasks))
+    return domain.slots.with_tasks(tasks)
 
 
 def neighbours_of(answers: Sequence[TypedAnswer]) -> dict[str, list[Value]]:

@@ -139,6 +139,7 @@ class ToolContext(msgspec.Struct, frozen=True, gc=False):
         earlier: Calls of the same message that had ended before this one began (what came before a barrier).
         number: Number of the call in the episode, from 1.
         deadline: When `time.monotonic` reaches it, a blocking call is given up; None: never.
+        typed: The slots of the final answer and what is right in them, if it is typed: ground truth, as `task` is.
     """
 
     session: Any = None
@@ -151,6 +152,7 @@ class ToolContext(msgspec.Struct, frozen=True, gc=False):
     earlier: tuple[Any, ...] = ()
     number: int = 1
     deadline: float | None = None
+    typed: Any = None
 
     @property
     def seed(self) -> int:

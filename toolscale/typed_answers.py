@@ -6,6 +6,8 @@ Not covered: which slots a task has (`toolorchestra.toolscale.answer_slots`), an
 
 from __future__ import annotations
 
+import calendar
+import datetime
 import json
 import re
 import unicodedata
@@ -22,17 +24,24 @@ from toolorchestra.toolscale.mentions import tokens
 SlotType = Literal["money", "number", "date", "time", "id", "name", "text", "true or false"]
 """What a slot may hold, in the order in which they are named."""
 
+SUBMIT = "submit"
+"""Name of the call that ends an episode with a typed answer."""
 MAX_CHARACTERS = 20_000
 """A longer answer is wrong, unread."""
 MAX_NUMBER = 10**30
+CURRENCIES = {"USD": r"[$]|dollar|usd", "EUR": r"€|euro|eur\b", "GBP": r"£|pound|gbp"}
+"""How the currencies that are known are written in small letters."""
 _CURRENCY = r"(?:[$€£]|(?:us\s)?dollars?|euros?|usd|eur|pounds?|gbp)"
 _DIGITS = r"(?:\d{1,3}(?:,\d{3})+|\d{1,30})(?:\.\d{1,30})?"
-_AMOUNT = re.compile(rf"(-)?(?:{_CURRENCY}\s?)?(-)?({_DIGITS})(?:\s?{_CURRENCY})?")
+_AMOUNT = re.compile(rf"(-)?(?:{_CURRENCY}\s?)?(-)?({_DIGITS})(?:\s?(?:{_CURRENCY}|%|percent))?")
 _DAY = r"\d{1,2}(?:st|nd|rd|th)?"
 _DATE_WORDS = re.compile(rf"(?:\w+day,? )?(?:{_DAY}(?: of)? [a-z]{{3,9}}\.?|[a-z]{{3,9}}\.? {_DAY})(?:,? \d{{4}})?")
 _CLOCK = re.compile(r"\d{1,2}(?::\d{2}){1,2}(?:\s?[ap]\.?m\.?)?|\d{1,2}\s?[ap]\.?m\.?")
 _ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+NO_YEAR = "@"
+"""How the reading of a date begins that names no year, as a date does whose year is known."""
 _FENCED = re.compile(r"```[ \t]*+(?:json[ \t]*+)?\n(.*?)```", re.DOTALL | re.IGNORECASE)
+_ABBREVIATED = re.compile(r"(?<=\w)\.(?=\s|$)")
 _NOTHING = frozenset(("none", "nothing", "null"))
 _SWITCH = {"yes": "yes", "true": "yes", "no": "no", "false": "no"}
 
@@ -78,14 +87,16 @@ class TypedAnswer(msgspec.Struct, frozen=True):
         slots: The slots.
         right: For each slot the readings of values that are right; of a list those of each of its values.
         values: For each slot a value that is right.
+        text: The slots as they stand with the request.
     """
 
     slots: tuple[AnswerSlot, ...]
     right: tuple[tuple[frozenset[str], ...], ...]
     values: tuple[Value, ...]
+    text: str = ""
 
     def __str__(self) -> str:
-        return ", ".join(map(str, self.slots))
+        return self.text or ", ".join(map(str, self.slots))
 
     def written(self, values: Sequence[Value] | None = None) -> str:
         """Return the answer with values in its slots, by default right ones, as JSON.
@@ -187,13 +198,25 @@ def readings(value: Any) -> frozenset[str]:
     if text in _SWITCH:
         found.add(_SWITCH[text])
     if (amount := _AMOUNT.fullmatch(text)) and not (amount[1] and amount[2]):
-        found.add(_number((amount[1] or amount[2] or "") + amount[3].replace(",", "")))
+        number = _number((amount[1] or amount[2] or "") + amount[3].replace(",", ""))
+        stated = {code for code, name in CURRENCIES.items() if re.search(name, text)}
+        found |= {f"{number} {code}" for code in stated} if len(stated) == 1 else set() if stated else {number}
     if _ISO_DATE.fullmatch(text) or _DATE_WORDS.fullmatch(text):
-        found |= {f"{token[:1]}????{token[5:]}" for token in tokens(text) if token[0] == "@"}
-        found |= {token for token in tokens(text) if token[0] == "@"}
+        dates = [token for token in tokens(text) if token[0] == "@" and _is_that_day(text, token)]
+        found.update(dates)
+        found |= {f"@????{date[5:]}" for date in dates}
+        found |= {f"{NO_YEAR}{date[5:]}" for date in dates if "?" in date}
     if _CLOCK.fullmatch(text):
         found |= {token for token in tokens(text) if token[0] == "~"}
     return frozenset(found)
+
+
+def _is_that_day(text: str, date: str) -> bool:
+    """Return whether a date, as a token, falls on the day of the week that a text names, if it names one."""
+    named = next((day for day in calendar.day_name if text.startswith(day.casefold())), None)
+    if named is None or "?" in date:
+        return True
+    return calendar.day_name[datetime.date.fromisoformat(date[1:]).weekday()] == named
 
 
 def _number(value: float | str) -> str:
@@ -207,7 +230,7 @@ def _number(value: float | str) -> str:
 
 
 def plain_text(text: str) -> str:
-    """Return a text without differences that do not count: case, accents, spaces, quotes and a full stop at the end."""
+    """Return a text without differences that do not count: case, accents, spaces, quotes, full stops after words."""
     decomposed = unicodedata.normalize("NFKD", text)
     bare = "".join(char for char in decomposed if not unicodedata.combining(char)).replace("’", "'")
-    return " ".join(bare.casefold().split()).strip("\"'").rstrip(".")
+    return _ABBREVIATED.sub("", " ".join(bare.casefold().split()).strip("\"'"))

@@ -8,11 +8,13 @@ An episode is solved if and only if all three criteria hold against one of the t
    (`toolorchestra.toolscale.typed_answers`), or as prose mentions it (`toolorchestra.toolscale.prose_answers`);
 3. *operation completeness*: every entry that the reference trajectory wrote was written, and every one that it looked
    up by identity was looked up so too, or a result showed what the trajectory needs of it (see
-   `toolorchestra.toolscale.observed`); where the right answer is a refusal, being refused by a guard counts too.
+   `toolorchestra.toolscale.observed`); where the right answer is a refusal, being refused by a guard counts too, and
+   where it is one because a look-up finds nothing, something of that must have been looked for.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from typing import Any, Literal
@@ -23,7 +25,7 @@ from toolorchestra.toolscale.database import Changes, Database, Row
 from toolorchestra.toolscale.errors import TaskError
 from toolorchestra.toolscale.format import TableSpec
 from toolorchestra.toolscale.net_changes import canonical, net_changes
-from toolorchestra.toolscale.observed import Needed, Shown, needed_values, not_shown
+from toolorchestra.toolscale.observed import Needed, Shown, argument_texts, needed_values, not_shown
 from toolorchestra.toolscale.prose_answers import judge_mentions
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.task import Call, Task
@@ -76,12 +78,14 @@ class ReferenceEffects(msgspec.Struct, frozen=True):
         changes: What it changes, all in all.
         operated: The existing entries that it operates on.
         read: Those of them that it only looks up, with what it needs of each.
+        sought: If it operates on nothing, the values that its look-ups take.
     """
 
     touched: Changes
     changes: Changes
     operated: frozenset[Entry]
     read: Mapping[Entry, Needed]
+    sought: frozenset[str] = frozenset()
 
 
 class Verifier:
@@ -120,6 +124,8 @@ class Verifier:
         first: tuple[Failure, ...] | None = None
         for reference in known.effects:
             failures = self._execution(reference, touched) + _completeness(reference, operated, touched, session.shown)
+            if task.refuses and reference.sought and not _is_sought(reference.sought, session):
+                failures += (Failure("completeness", "nothing was looked up that shows that it cannot be done"),)
             if not failures:
                 return Verdict(fidelity) if fidelity else SOLVED
             first = first or failures
@@ -169,7 +175,11 @@ class Verifier:
         written = _entries(touched)
         existing = frozenset(entry for entry in session.operated | written if self.database.row(*entry) is not None)
         read = needed_values(task, calls, results, existing - written - by_writes)
-        return ReferenceEffects(touched, net_changes(self.database, touched), existing, read), results
+        sought = frozenset[str]()
+        if not existing and not touched:
+            looks = (call.arguments for call in calls if self.tools[call.name].reads_rows)
+            sought = frozenset(value for arguments in looks for value in argument_texts(arguments))
+        return ReferenceEffects(touched, net_changes(self.database, touched), existing, read, sought), results
 
     def forget(self) -> None:
         """Forget what reference trajectories do, which takes memory for every task; they are run again when needed."""
@@ -221,6 +231,12 @@ def _completeness(
         for entry in sorted(missing, key=repr)
         if entry not in read or entry in unseen
     )
+
+
+def _is_sought(sought: frozenset[str], session: Session) -> bool:
+    """Return whether a call of an episode took one of some values, whatever came of it."""
+    taken = itertools.chain((shown.arguments for shown in session.shown), session.failed)
+    return any(not sought.isdisjoint(argument_texts(arguments)) for arguments in taken)
 
 
 def _left_out(entry: Entry, needed: Needed | None) -> str:

@@ -1,9 +1,10 @@
 """MCP: any environment of one agent as a server of the Model Context Protocol; what `toolorchestra serve` can run.
 
-A client lists the environment's tools and calls them; two more begin an episode (``reset``) and give the final answer
-(``answer``). A connection is a session with a database of its own: over streamable HTTP the session that the handshake
-(``initialize``) opens, over stdio the process. The protocol of 2026 has no sessions over HTTP, so there its requests
-are refused, with the versions that have them, and clients of both fall back.
+A client lists the environment's tools and calls them. One more begins an episode (``reset``), and where no tool of the
+environment gives the final answer (``submit``), another one does (``answer``). A connection is a session with a
+database of its own: over streamable HTTP the session that the handshake (``initialize``) opens, over stdio the process.
+The protocol of 2026 has no sessions over HTTP, so there its requests are refused, with the versions that have them, and
+clients of both fall back.
 
 A session ends when its client ends it, or sends nothing for `idle_seconds`. No stream is kept open for a client, so one
 that vanished looks like one that is idle. The other side, servers of tools for an environment, is
@@ -40,6 +41,7 @@ from toolorchestra.envs.bridges.served import OVER, Observed, Served
 from toolorchestra.envs.parsing import MAX_MESSAGE_CHARACTERS
 from toolorchestra.envs.step_threads import StepThreads
 from toolorchestra.toolscale.errors import OptionError, ToolOrchestraError
+from toolorchestra.toolscale.typed_answers import SUBMIT
 
 SESSIONS, IDLE_SECONDS, THREADS = 256, 600.0, 32
 MAX_BODY = 4 * MAX_MESSAGE_CHARACTERS
@@ -50,7 +52,8 @@ _META = "toolorchestra/episode"
 _CHANGED = "(This episode has other tools than those listed before: list them again.)"
 _INSTRUCTIONS = (
     "Call `reset` to begin an episode: it returns a request of a user and the rules of the place. Call the other tools "
-    "to do what is asked, and give the final answer with `answer`, which ends the episode and returns its outcome."
+    "to do what is asked, and give the final answer with `submit`, or with `answer` where there is no such tool: that "
+    "ends the episode and returns its outcome."
 )
 _CHOICES: dict[str, Any] = {
     "seed": {"type": "integer", "minimum": 0, "description": "Seed of the episode; it draws the task."},
@@ -266,15 +269,17 @@ def _tools(env: str, options: Mapping[str, Any]) -> list[Tool]:
 
 
 def _listed(schemas: Sequence[Mapping[str, Any]]) -> list[Tool]:
-    """Return tools as MCP lists them: those of the environment, given as schemas, between those of the episode."""
+    """Return tools as MCP lists them: those of the environment, given as schemas, and those of the episode."""
     begin = {"type": "object", "properties": _CHOICES, "additionalProperties": False}
     text = {"type": "string", "description": "The whole answer."}
     final = {"type": "object", "properties": {"text": text}, "required": ["text"], "additionalProperties": False}
-    return [
+    tools = [
         Tool(name=RESET, description="Begin an episode. It returns the request and the rules.", input_schema=begin),
         *(Tool(name=one["name"], description=one["description"], input_schema=one["parameters"]) for one in schemas),
-        Tool(name=ANSWER, description="Give the final answer, which ends the episode.", input_schema=final),
     ]
+    if any(one["name"] == SUBMIT for one in schemas):
+        return tools
+    return [*tools, Tool(name=ANSWER, description="Give the final answer, which ends the episode.", input_schema=final)]
 
 
 def _taken(game: Served, name: str, arguments: Mapping[str, Any]) -> Observed:

@@ -56,7 +56,7 @@ class Served:
     >>> game = Served("ToolOrchestra-Restaurant-v0", {})
     >>> game.reset(seed=0).reward
     0.0
-    >>> told = game.step("I cannot help you with that.")
+    >>> told = game.step([{"name": "submit", "arguments": {"answer": {}, "message": "I cannot help you with that."}}])
     >>> told.done, told.reward, told.info["outcome"]
     (True, 0.0, 'failed')
     """

@@ -32,6 +32,7 @@ from toolorchestra.envs.base import OrchestrationEnv
 from toolorchestra.envs.environment_names import make_named
 from toolorchestra.envs.episode import ORCHESTRATOR, Episode
 from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.typed_answers import SUBMIT
 
 ENDED = "The episode is over, and nothing was done. Write a short message without any call."
 """What every tool returns once the episode is over."""
@@ -47,14 +48,14 @@ class ToolMethods:
     Args:
         env: Name of the environment, as of `make_named`.
         options: Arguments of the environment.
-        answer: Name of the tool that gives the final answer.
+        answer: Name of the tool that gives the final answer, where the environment has no `submit`.
     """
 
     _tool_names: tuple[str, ...] = ()  # of the environment's own tools, if it has any that orchestrators call
 
     def __init__(self, env: str, options: Mapping[str, Any], answer: str) -> None:
         self._env: Any = make_named(env, **options).unwrapped
-        self._hint = _HINT.format(answer=answer)
+        self._hint = _HINT.format(answer=SUBMIT if SUBMIT in self._tool_names else answer)
         self._finished = False
 
     @property
@@ -98,7 +99,7 @@ class ToolMethods:
             return ENDED
         self._env.step(action)
         shown = "\n".join(str(message["content"]) for message in play.new_messages(ORCHESTRATOR))
-        return shown or _DONE
+        return _DONE if play.over and play.verdict is not None else shown
 
     def _finish(self, text: str | None) -> None:
         """Give a last message without calls as the answer, if the rollout ended with one; later calls do nothing."""
@@ -160,7 +161,8 @@ class ToolMethodsFactory:
         if wrong := [name for name in names if name.startswith("_") or not name.isidentifier()]:
             raise OptionError(f"TRL cannot have a tool called {wrong[0]!r} as a method of an environment: rename it.")
         methods = {_method_name(schema["name"]): _tool_method(schema) for schema in schemas}
-        methods[self.answer] = _answer_method(self.answer)
+        if SUBMIT not in names:
+            methods[self.answer] = _answer_method(self.answer)
         return type("ToolOrchestraEnvironment", (ToolMethods,), {**methods, "_tool_names": tuple(names)})
 
 
@@ -169,12 +171,12 @@ def environment(env: str, *, answer: str = "answer", **options: Any) -> ToolMeth
 
     The environment's tools are its methods, with types and descriptions from their schemas. A tool called ``reset``,
     ``get_reward`` or ``episode`` gets a ``_`` at the end, since these names mean something else; so does a parameter
-    called like a keyword of Python. One more method gives the final answer. Once the episode is over, each of them says
-    so: TRL has no other way to end a rollout.
+    called like a keyword of Python. Where none of them gives the final answer (`submit`), one more does. Once the
+    episode is over, each of them says so: TRL has no other way to end a rollout.
 
     Args:
         env: Id of an environment of one agent, folder of a domain, or JSONL file of tasks.
-        answer: Name of the tool that gives the final answer.
+        answer: Name of the tool that gives the final answer, where the environment has no `submit`.
         options: Arguments of the environment.
 
     Raises:
@@ -183,8 +185,8 @@ def environment(env: str, *, answer: str = "answer", **options: Any) -> ToolMeth
     >>> restaurant = environment("ToolOrchestra-Restaurant-v0")()
     >>> request = restaurant.reset(seed=0)
     >>> print(request.splitlines()[-1])
-    Give your final answer by calling the tool `answer`: that ends the episode.
-    >>> print(restaurant.answer("I cannot help you with that."))
+    Give your final answer by calling the tool `submit`: that ends the episode.
+    >>> print(restaurant.submit(answer={}, message="I cannot help you with that."))
     The answer was given; the episode is over. Write a short message without any call.
     """
     return ToolMethodsFactory(env, options, answer)
@@ -276,7 +278,7 @@ def _answer_method(name: str) -> Callable[..., str]:
     """Return the method that gives the final answer."""
 
     def give(self: ToolMethods, /, text: str) -> str:
-        return self._act(self._env.final(text) if self._tool_names else text)
+        return self._act(text)
 
     about = "Give the final answer to the request. That ends the episode.\n\nArgs:\n    text: The whole answer."
     kinds = inspect.Parameter.POSITIONAL_OR_KEYWORD

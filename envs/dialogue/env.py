@@ -7,7 +7,10 @@ import random
 from collections.abc import Iterable, Mapping
 from typing import Any, Unpack, get_args
 
+import msgspec
+
 from toolorchestra.agents.policies.base import write_calls
+from toolorchestra.envs.answer_modes import with_submit
 from toolorchestra.envs.dialogue.play import DialoguePlay
 from toolorchestra.envs.dialogue.request_facts import FactVocabulary, RequestFact, facts_in, vocabulary_of, with_blanks
 from toolorchestra.envs.dialogue.scenario import ORCHESTRATOR, PERSONAS, PROMPTS, STOP, USER, Reveal, Scenario, schemas
@@ -22,6 +25,8 @@ from toolorchestra.envs.world import World
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.task import Call, Task
+from toolorchestra.toolscale.tool import Tool
+from toolorchestra.toolscale.typed_answers import SUBMIT
 
 MIXED = "mixed"
 """Option `persona`: each episode draws one from its seed."""
@@ -30,9 +35,11 @@ MIXED = "mixed"
 class DialogueEnv(MultiAgentEnv):
     """A dialogue with a user that has a goal and gives facts when it is asked (the form of τ²-bench's tasks).
 
-    **Agents**: ``user``, which begins and ends the dialogue, and ``orchestrator``, which has the tools. A text without
-    calls goes to the other agent; ``<tool_call>`` blocks are run, and only the caller observes the results. The user
-    ends the dialogue with ``###STOP###``; then database and the orchestrator's texts are verified as in ToolOrchestra.
+    **Agents**: ``user``, which begins the dialogue, and ``orchestrator``, which has the tools. A text without calls
+    goes to the other agent; ``<tool_call>`` blocks are run, and only the caller observes the results. The orchestrator
+    ends the dialogue with the call ``submit``; then database and answer are verified as in ToolOrchestra. A user that
+    has enough writes ``###STOP###``: the orchestrator can still submit then, but says nothing more. With
+    ``answer="text"`` ``###STOP###`` ends the dialogue, and the orchestrator's texts are verified.
 
     **Reward**: 1 for both if the task is solved, else 0. **Info**: at the end ``faults``, what went wrong and which
     agent caused it, the decisive one first. The user's info has its ``scenario``.
@@ -45,8 +52,8 @@ class DialogueEnv(MultiAgentEnv):
         user_tools: Names of tools that only the user can call (dual control).
         max_cycles: Messages, of both agents together, after which an episode is truncated.
         result_characters: Maximum characters of a result in an observation.
-        options: See `TaskOptions`: `domain`, `tasks`, `split`, `difficulty`, `render_mode`, `orchestrator`,
-            `judge`.
+        options: See `TaskOptions`: `domain`, `tasks`, `split`, `difficulty`, `render_mode`, `answer`,
+            `orchestrator`, `judge`.
 
     >>> env = DialogueEnv("Restaurant")
     >>> env.reset(seed=0, options={"task_id": "restaurant/pay_with_coupon/005"})
@@ -59,6 +66,7 @@ class DialogueEnv(MultiAgentEnv):
     """
 
     protocol = "Dialogue"
+    typed_place = "The slots of the answer:"
     metadata = {**MultiAgentEnv.metadata, "name": "dialogue_v0"}  # noqa: RUF012 - PettingZoo's declaration
 
     def __init__(
@@ -94,6 +102,7 @@ class DialogueEnv(MultiAgentEnv):
 
     def _begin(self, task: Task, world: World, chosen: Mapping[str, Any]) -> EpisodeSetup:
         assert isinstance(world, Domain), "it was when the environment was made"
+        task = self.source.task(task.id)  # without the slots, of which the user knows nothing
         noise_seed = int(self.np_random.integers(2**31))
         name = list(PERSONAS)[noise_seed % len(PERSONAS)] if self.persona == MIXED else self.persona
         vocabulary = vocabulary_of(world)
@@ -101,13 +110,21 @@ class DialogueEnv(MultiAgentEnv):
         scenario = Scenario(task.instruction, request, facts, PERSONAS[name], self.user_tools, noise_seed)
         users = [tool for name, tool in world.tools.items() if name in self.user_tools]
         others = [tool for name, tool in world.tools.items() if name not in self.user_tools]
-        system = f"{PROMPTS['orchestrator']}\n{world.rules}\n\n# Tools\n\n{schemas(others)}"
+        tools: Mapping[str, Tool] = world.tools
+        typed = self._slots.of(task) if self._slots is not None else None
+        if typed is not None:
+            tools = with_submit(tools)
+            others.append(tools[SUBMIT])
+        system = PROMPTS["orchestrator"] + PROMPTS["prose" if typed is None else "typed"]
+        system += f"\n{world.rules}\n\n# Tools\n\n{schemas(others)}"
         if users:
             system += f"\n\n{PROMPTS['tools_of_user']}{schemas(users)}"
+        if typed is not None:
+            system += f"\n\n{self.typed_place} {typed}"
         openings = {USER: scenario.opening(users), ORCHESTRATOR: [{"role": "system", "content": system}]}
         rules = functools.partial(DialoguePlay, scenario=scenario, vocabulary=vocabulary)
         prompt = str(openings[USER][0]["content"])
-        return EpisodeSetup(prompt, world.tools, rules, openings, details={"persona": name})
+        return EpisodeSetup(prompt, tools, rules, openings, details={"persona": name})
 
     def _request(self, task: Task, vocabulary: FactVocabulary) -> tuple[tuple[RequestFact, ...], str]:
         """Return the facts of a task, and the user's first request (cached)."""
@@ -143,5 +160,8 @@ def random_message(env: MultiAgentEnv, rng: random.Random) -> str:
     call = write_calls([rng.choice([*env.task.whole_path, Call(tool, {})])])
     if env.agent_selection == USER:
         return rng.choice((env.task.instruction, f"It is {rng.randint(0, 99)}.", call, "", f"Goodbye. {STOP}"))
+    ends = (
+        [] if env.play.typed is None else [write_calls([Call(SUBMIT, msgspec.json.decode(env.right_answer(env.task)))])]
+    )
     texts = "For which date is it?", f"Please do {tool}().", env.task.answer, "Everything is done."
-    return rng.choice((call, call, *texts))
+    return rng.choice((call, call, *texts, *ends))

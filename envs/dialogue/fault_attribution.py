@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from toolorchestra.envs.dialogue.scenario import ORCHESTRATOR, USER, received_and_replied
+from toolorchestra.envs.dialogue.scenario import ORCHESTRATOR, STOP, USER, received_and_replied
 from toolorchestra.envs.dialogue.user import facts_not_given, unhelpful
 from toolorchestra.envs.dialogue.user_reading import asks_if_done, reports_done, requested_facts, requests
 from toolorchestra.envs.episode import CallRecord
@@ -30,7 +30,7 @@ class AttributedFault(msgspec.Struct, frozen=True):
     Attributes:
         agent: The agent at fault.
         kind: Of a tool ``error``, ``timeout``. Of the user ``contrary`` (stated a value that it does not know),
-            ``withheld`` (a fact), ``early`` (ended the dialogue before a report that all is done), ``endless`` (did not
+            ``withheld`` (a fact), ``early`` (ended its part before a report that all is done), ``endless`` (did not
             end it), ``call`` (a malformed call, or one with invented values), ``refused`` (a call that it was asked
             for). Of the orchestrator ``execution``, ``completeness``, ``fidelity`` (the criteria of verification),
             ``malformed`` (calls), ``gave up`` (the user did), ``unfinished``.
@@ -50,7 +50,7 @@ def attributed(play: Any, verdict: Verdict) -> tuple[AttributedFault, ...]:
     late = [call for call in play.episode.calls if call.status is Status.TIMEOUT]
     faults = [AttributedFault("tool", "timeout", f"{call.name}: {call.error}") for call in late]
     faults += [*_of_user(play, verdict), *_of_orchestrator(play, verdict)]
-    unfinished = AttributedFault(ORCHESTRATOR, "unfinished", "did not say that everything is done")
+    unfinished = AttributedFault(ORCHESTRATOR, "unfinished", "did not end the dialogue")
     return tuple(dict.fromkeys(faults or [unfinished]))
 
 
@@ -60,7 +60,8 @@ def _of_user(play: Any, verdict: Verdict) -> Iterator[AttributedFault]:
     yield from _invented(play)
     for number, (received, reply) in enumerate(conversation[1:], 1):
         requested = facts_not_given(requested_facts(received, scenario.facts), conversation[:number])
-        if requested and reply and len(facts_not_given(requested, [("", reply)])) == len(requested):
+        replied = reply and STOP not in reply
+        if requested and replied and len(facts_not_given(requested, [("", reply)])) == len(requested):
             for fact in facts_not_given(requested, conversation):
                 yield AttributedFault(USER, "withheld", f"was asked for the {fact.label} and did not tell it")
     made = [(call.name, call.arguments) for call in _calls(play, USER)]
@@ -77,7 +78,7 @@ def _of_user(play: Any, verdict: Verdict) -> Iterator[AttributedFault]:
             yield AttributedFault(
                 USER, "endless", "did not end the conversation after it was told that everything is done"
             )
-    elif unhelpful(scenario, history) <= scenario.persona.max_unhelpful:
+    elif play.user_left and unhelpful(scenario, history) <= scenario.persona.max_unhelpful:
         done = len(conversation) > 1 and reports_done(received, after_question=asks_if_done(conversation[-2][1]))
         if not done or facts_not_given(requested_facts(received, scenario.facts), conversation):
             yield AttributedFault(USER, "early", "ended the conversation before it was told that everything is done")
@@ -115,7 +116,7 @@ def _of_orchestrator(play: Any, verdict: Verdict) -> Iterator[AttributedFault]:
     for call in _calls(play, ORCHESTRATOR):
         if call.status is Status.PARSE_ERR:
             yield AttributedFault(ORCHESTRATOR, "malformed", f"{call.name or 'a call'}: {call.error}")
-    if not play.truncated and unhelpful(play.scenario, play.histories[USER]) > play.scenario.persona.max_unhelpful:
+    if play.user_left and unhelpful(play.scenario, play.histories[USER]) > play.scenario.persona.max_unhelpful:
         yield AttributedFault(ORCHESTRATOR, "gave up", "brought the user no further until it gave up")
 
 

@@ -1,11 +1,14 @@
 """The rules of the dialogue, independent of any environment interface.
 
 The *user* has a goal; the *orchestrator* has the tools. A text without calls goes to the other agent; calls are run,
-and only the caller observes their results. The user begins and ends the dialogue; then the database and the
-orchestrator's texts to the user are verified.
+and only the caller observes their results. The user begins the dialogue, and the orchestrator ends it with the call
+`submit`; then the database and the answer are verified.
 
-    user ──text──▶ orchestrator ──calls──▶ tools          user ──###STOP###──▶ verdict
+    user ──text──▶ orchestrator ──calls──▶ tools     orchestrator ──submit──▶ verdict
          ◀──text──              ◀─results──
+
+A user that has enough writes ###STOP###; the orchestrator may then still call tools and submit, but nobody hears what
+it writes. Where the answer is prose, ###STOP### ends the dialogue, and the orchestrator's texts are verified.
 
 With tools of its own (dual control) there are actions that only the user can take.
 """
@@ -22,8 +25,9 @@ from toolorchestra.envs.dialogue.scenario import MAX_TEXT_CHARACTERS, ORCHESTRAT
 from toolorchestra.envs.episode import Outcome
 from toolorchestra.envs.parsing import Message, parse
 from toolorchestra.envs.play import Play, PlayStart
-from toolorchestra.envs.tool_calling import shared_limit, shown_result
+from toolorchestra.envs.tool_calling import shared_limit, shown_result, submit_last, submitted
 from toolorchestra.toolscale.tool import Tool
+from toolorchestra.toolscale.typed_answers import SUBMIT
 
 
 class DialoguePlay(Play):
@@ -33,6 +37,7 @@ class DialoguePlay(Play):
     `scenario` is what the user knows, `vocabulary` has the values that occur in the tools' columns and choices.
 
     Attributes:
+        user_left: Whether the user has ended its part.
         faults: What went wrong, and who caused it, the decisive one first; empty if the episode is solved.
     """
 
@@ -42,10 +47,18 @@ class DialoguePlay(Play):
         super().__init__(start)
         self.scenario = scenario
         self.vocabulary = vocabulary
+        self.user_left = False
         self.faults: tuple[AttributedFault, ...] = ()
         self.own: dict[str, dict[str, Tool]] = {USER: {}, ORCHESTRATOR: {}}
         for name, tool in self.world.tools.items():
             self.own[USER if name in scenario.tools else ORCHESTRATOR][name] = tool
+        if SUBMIT in self.tools:
+            self.own[ORCHESTRATOR][SUBMIT] = self.tools[SUBMIT]
+
+    @property
+    def answer(self) -> str:
+        """What is verified if the dialogue ends now: nothing yet where the answer is typed, else `texts_to_user`."""
+        return self.texts_to_user if self.typed is None else ""
 
     @property
     def texts_to_user(self) -> str:
@@ -57,7 +70,8 @@ class DialoguePlay(Play):
         )
 
     def _read(self, action: Any) -> Message:
-        return parse(super()._read(action).text)
+        message = parse(super()._read(action).text)
+        return submit_last(message) if self.typed is not None and self.current_agent == ORCHESTRATOR else message
 
     def _written(self, message: Message) -> dict[str, Any]:
         return {"role": "assistant", "content": message.text if message.written is None else message.written}
@@ -66,7 +80,9 @@ class DialoguePlay(Play):
         if message.calls:
             self._run(agent, message)
         elif agent == USER and STOP in message.text:
-            self.judge(self.texts_to_user)
+            self._end_of_user()
+        elif self.user_left:
+            self.close(solved=False, why=f"a message to nobody, the answer is given with {SUBMIT}")
         elif message.spoken:
             other = USER if agent == ORCHESTRATOR else ORCHESTRATOR
             self.observe(other, message.spoken[:MAX_TEXT_CHARACTERS])
@@ -74,18 +90,28 @@ class DialoguePlay(Play):
         else:
             self.observe(agent, "Nobody heard anything. Write to the other one, or call a tool.")
 
+    def _end_of_user(self) -> None:
+        self.user_left = True
+        if self.typed is None:
+            self.judge(self.texts_to_user)
+        else:
+            self.observe(ORCHESTRATOR, f"The user has ended the talk. Call {SUBMIT} with your answer.")
+            self.pass_to(ORCHESTRATOR)
+
     def _run(self, agent: str, message: Message) -> None:
-        """Run the calls of a message; only its agent observes their results."""
+        """Run the calls of a message, of which `submit` ends the dialogue; only its agent observes their results."""
         records = self.run_calls(message.calls, self.own[agent], message.text)
         limit = shared_limit(self.limits.result_characters, len(records))
         results = (f"<tool_response>\n{shown_result(record, limit)}\n</tool_response>" for record in records)
         self.observe(agent, "\n".join(results))
+        if (answer := submitted(message.calls, records)) is not None:
+            self.judge(answer)
 
     def close(self, *, solved: bool, why: str) -> None:
         """End the episode; if it is not solved, attribute the faults."""
         faults: tuple[AttributedFault, ...] = ()
         if not solved:
-            verdict = self.verdict_on(self.texts_to_user)
+            verdict = self.verdict or self.verdict_on(self.answer)
             if isinstance(verdict, Exception):  # a fault of the verifier must not be graded as an agent's
                 self._break_off("judge_error", verdict)
                 return

@@ -1,7 +1,7 @@
 """The scripted teacher of the dialogue: an orchestrator that knows the reference trajectory, and the scripted user.
 
 It asks for the facts that the request leaves open, plays the look-ups and then the reference calls stage by stage, asks
-the user for those that only the user can make, and reports.
+the user for those that only the user can make, and gives the answer; where it is prose, with a report that all is done.
 """
 
 from __future__ import annotations
@@ -9,13 +9,16 @@ from __future__ import annotations
 import random
 from itertools import takewhile
 
+import msgspec
+
 from toolorchestra.agents.policies.base import write_calls
 from toolorchestra.envs.dialogue.play import DialoguePlay
 from toolorchestra.envs.dialogue.scenario import ORCHESTRATOR, USER, received_and_replied
 from toolorchestra.envs.dialogue.user import facts_not_given, reply
 from toolorchestra.envs.dialogue.user_reading import request
 from toolorchestra.envs.parsing import MAX_CALLS
-from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.task import Call, Task
+from toolorchestra.toolscale.typed_answers import SUBMIT
 
 DONE = "Everything is done."
 """The report at the end."""
@@ -29,6 +32,8 @@ def teach(play: DialoguePlay) -> str:
     if wanted := facts_not_given(left_open, received_and_replied(play.histories[USER])):
         return f"Please tell me the {', the '.join(fact.label for fact in wanted)}."
     rest = play.task.whole_path[sum(1 for _ in play.episode.calls) :]
+    if not rest and play.typed is not None:
+        return write_calls([Call(SUBMIT, {**msgspec.json.decode(play.typed.written()), "message": play.task.answer})])
     if not rest:
         return f"{play.task.answer} {DONE}"
     first = rest[0]

@@ -53,6 +53,7 @@ from toolorchestra.toolscale.lookups import finds, ids_known, ids_taken, raw_ids
 from toolorchestra.toolscale.mentions import mentions, tokens
 from toolorchestra.toolscale.task import Call, Task, after_lookups
 from toolorchestra.toolscale.tool import Status, Tool, ToolContext
+from toolorchestra.toolscale.typed_answers import SUBMIT, AnswerSlot
 
 SUBJECT = "function_calling"
 """Subject of the skill that the steps of a domain's tasks take."""
@@ -174,10 +175,20 @@ class _Steps:
 
     def answer(self) -> Problem:
         """Return the problem of wording the answer."""
-        task = self.task
-        others = [answer for answer in _answers(self.world, task.intent) if answer != task.answer]
+        task, typed = self.task, self.context.typed
+        if typed is None:
+            right, others = (
+                task.answer,
+                [answer for answer in _answers(self.world, task.intent) if answer != task.answer],
+            )
+        else:
+            right = typed.written()
+            others = [text for slots, text in _typed_answers(self.world, task.intent) if slots == typed.slots]
+            others = [text for text in others if text != right]
         wrong = random.Random(task.id).sample(others, min(3, len(others)))
-        return _single(f"{task.id}@answer", Step(task.answer, (*wrong, UNKNOWN), (), level_difficulty(task)))
+        if typed is not None and SUBMIT in self.context.tools:
+            right, *wrong = (write_calls([Call(SUBMIT, msgspec.json.decode(text))]) for text in (right, *wrong))
+        return _single(f"{task.id}@answer", Step(right, (*wrong, UNKNOWN), (), level_difficulty(task)))
 
     def conclusion(self) -> Problem:
         """Return the problem of the answer, which is right only once its facts are known."""
@@ -344,6 +355,13 @@ def _guesser(world: Domain) -> Guesser:
 @functools.lru_cache(maxsize=4096)
 def _answers(world: Domain, intent: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(task.answer for task in world.tasks() if task.intent == intent))
+
+
+@functools.lru_cache(maxsize=4096)
+def _typed_answers(world: Domain, intent: str) -> tuple[tuple[tuple[AnswerSlot, ...], str], ...]:
+    """Return the typed answers to the tasks of an intent, each once, with their slots."""
+    answers = (world.slots.of(task) for task in world.tasks() if task.intent == intent)
+    return tuple(dict.fromkeys((typed.slots, typed.written()) for typed in answers))
 
 
 def _finds(world: Domain, task: Task, calls: Sequence[Call]) -> tuple[frozenset[str], ...]:

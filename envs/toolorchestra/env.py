@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, SupportsFloat, Unpac
 import msgspec
 
 from toolorchestra.agents.experts.catalog import Catalog
-from toolorchestra.envs.answer_modes import SUBMIT, with_submit
+from toolorchestra.envs.answer_modes import with_submit
 from toolorchestra.envs.base import OrchestrationEnv, OrchestrationOptions, ToolSchemas
 from toolorchestra.envs.ground_truth.known_answers import check_ground_truth
 from toolorchestra.envs.orchestrator_rates import with_catalog
@@ -26,9 +26,11 @@ from toolorchestra.envs.tool_calling import ToolCallingPlay
 from toolorchestra.envs.tools.experts import ExpertTool
 from toolorchestra.envs.tools.toolkit import RANDOM, Kind, Level, Toolkit
 from toolorchestra.envs.world import World
+from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError, unknown_name
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Tool
+from toolorchestra.toolscale.typed_answers import SUBMIT
 from toolorchestra.toolscale.yaml_reader import read_yaml
 
 if TYPE_CHECKING:
@@ -44,9 +46,9 @@ Effort = Literal["low", "medium", "high"]
 class ToolOrchestraEnv(OrchestrationEnv):
     """Orchestration of tools, one user request per episode.
 
-    **Action**: text. ``<tool_call>{"name": …, "arguments": {…}}</tool_call>`` blocks are calls; a message without any
-    is the final answer and ends the episode. A list of such objects or an OpenAI assistant message with ``tool_calls``
-    is accepted too.
+    **Action**: text. ``<tool_call>{"name": …, "arguments": {…}}</tool_call>`` blocks are calls. The call ``submit`` is
+    the final answer to a task in a domain, and ends the episode; a message without any call is that to a question. A
+    list of such objects or an OpenAI assistant message with ``tool_calls`` is accepted too.
 
     **Observation**: text. After `reset` the system prompt and the request; after `step` one ``<tool_response>``
     block per call, with its ``id``, ``name``, ``status`` (``OK``, ``PARSE_ERR``, ``EXEC_ERR``, ``TIMEOUT``) and
@@ -97,7 +99,8 @@ class ToolOrchestraEnv(OrchestrationEnv):
     >>> import gymnasium as gym, toolorchestra
     >>> env = gym.make("ToolOrchestra-Restaurant-v0")
     >>> observation, info = env.reset(seed=0)
-    >>> observation, reward, terminated, truncated, info = env.step("I cannot help you with that.")
+    >>> submit = {"name": "submit", "arguments": {"answer": {}, "message": "I cannot help you with that."}}
+    >>> observation, reward, terminated, truncated, info = env.step([submit])
     >>> reward, terminated, info["outcome"]
     (0.0, True, 'failed')
     """
@@ -140,7 +143,6 @@ class ToolOrchestraEnv(OrchestrationEnv):
         if effort is not None and effort not in get_args(Effort):
             raise UnknownNameError("effort", str(effort), get_args(Effort))
         self._effort: list[str] = [] if effort is None else [_PROMPTS["effort"][effort]]
-        self._calls: str = _PROMPTS["calls" if self._slots is None else "typed_calls"]
         self._prompts: dict[tuple[str, bool], str] = {}
         self._configured: dict[Any, _Configured] = {}
         self._current: _Configured | None = None
@@ -162,6 +164,8 @@ class ToolOrchestraEnv(OrchestrationEnv):
         if self._mcp is not None:
             self._mcp.end_episode()
         level, preference = chosen["tools"], chosen["preference"]
+        typed = self._slots is not None and isinstance(world, Domain)
+        calls = _PROMPTS["typed_calls" if typed else "calls"]
         tools: Mapping[str, Tool] | None = world.tools if level is None or level == "domain" else None
         if level == "none":
             tools = {}
@@ -172,17 +176,16 @@ class ToolOrchestraEnv(OrchestrationEnv):
             key = world.name, level == "none"
             prompt = self._prompts.get(key)
             if prompt is None:
-                alone = level == "none" and self._slots is None
-                opening = _PROMPTS["alone"] if alone else self._calls
+                opening = calls if typed or level != "none" else _PROMPTS["alone"]
                 prompt = self._prompts[key] = "\n".join([opening, *self._effort, world.rules])
-            every = self._with_servers(tools)
+            every = self._with_others(tools, world)
             return EpisodeSetup(prompt, every, ToolCallingPlay, preference=preference, draws_noise=False)
         current = self._current = self._configure(task, world, chosen)
         if current.experts and self._check is not None:
             self._check(world, task)
         if preference is not None and chosen["tool_config"] == RANDOM:  # it may speak of what is not there this time
             preference = self._prefer(preference, (*world.tools, *self._toolkit.pool(RANDOM)), task)
-        parts = [self._calls, *([_PROMPTS["experts"]] if current.experts else []), *self._effort, world.rules]
+        parts = [calls, *([_PROMPTS["experts"]] if current.experts else []), *self._effort, world.rules]
         prompt = "\n".join(parts)
         return EpisodeSetup(prompt, current.tools, ToolCallingPlay, preference=preference, draws_noise=current.experts)
 
@@ -196,16 +199,16 @@ class ToolOrchestraEnv(OrchestrationEnv):
                 raise OptionError(unknown_name("tool", wrong[0], known))
         if name == RANDOM:
             config = toolkit.configure(name, chosen["tool_config_seed"], task.id)
-            return _Configured.of(self._with_servers(toolkit.tools(world, level, config)))
+            return _Configured.of(self._with_others(toolkit.tools(world, level, config), world))
         key = (world.name, name, level if isinstance(level, str) else tuple(level))
         if key not in self._configured:
             found = toolkit.tools(world, level, toolkit.configure(name, 0, ""))
-            self._configured[key] = _Configured.of(self._with_servers(found))
+            self._configured[key] = _Configured.of(self._with_others(found, world))
         return self._configured[key]
 
-    def _with_servers(self, tools: Mapping[str, Tool]) -> Mapping[str, Tool]:
-        """Return tools and those of MCP servers, and the call that gives a typed answer."""
-        if self._slots is not None:
+    def _with_others(self, tools: Mapping[str, Tool], world: World) -> Mapping[str, Tool]:
+        """Return tools and those of MCP servers, and the call that gives a typed answer where answers are typed."""
+        if self._slots is not None and isinstance(world, Domain):
             tools = with_submit(tools)
         if self._mcp is None:
             return tools
@@ -218,7 +221,7 @@ class ToolOrchestraEnv(OrchestrationEnv):
 
     def final(self, text: str) -> Action:
         """Return the action by which an orchestrator gives `text` as its final answer: where it is typed, its JSON."""
-        if self._slots is None:
+        if self.play.typed is None:
             return super().final(text)
         if not text.startswith("{"):
             text = msgspec.json.encode({"answer": {}, "message": text}).decode()

@@ -27,12 +27,14 @@ from toolorchestra.agents.subagents.prompts import prompt
 from toolorchestra.agents.subagents.question import SubAgentQuestion, SubAgentReply
 from toolorchestra.agents.subagents.searching import knowledge_searcher
 from toolorchestra.agents.subagents.work import Ask, Work
+from toolorchestra.envs.answer_modes import SUBMIT_TOOL
 from toolorchestra.envs.ground_truth.tool_calls import evidence_in, problem_for, queries_for
 from toolorchestra.envs.tools.python import QuickPython
 from toolorchestra.toolscale.answers import in_form
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.format import ParameterSpec
 from toolorchestra.toolscale.tool import Tool, ToolContext, ToolOrigin, ToolResult
+from toolorchestra.toolscale.typed_answers import SUBMIT
 
 TEMPERATURE = 1.0
 """Temperature of every request, so that several calls of one model differ."""
@@ -212,7 +214,8 @@ def _shown(context: ToolContext, text: str | None) -> str:
 
 @functools.lru_cache(maxsize=256)
 def _tools_text(world: Domain, names: tuple[str, ...]) -> str:
-    schemas = (world.tools[name].schema["function"] for name in names if name in world.tools)
+    tools = {**world.tools, SUBMIT: SUBMIT_TOOL}
+    schemas = (tools[name].schema["function"] for name in names if name in tools)
     return "\n".join(msgspec.json.encode(schema).decode() for schema in schemas)
 
 

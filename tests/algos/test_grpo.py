@@ -115,7 +115,9 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others(start: Pat
 
 def test_training_moves_the_policy_towards_what_is_rewarded(start: Path, tmp_path: Path) -> None:
     seen: list[dict[str, float]] = []
-    run(start, small(tmp_path, steps=6, groups=4, group_size=8, learning_rate=3e-3, save_every=0), seen)
+    prose = {"answer": "text"}  # so that a rollout is as short as one message
+    config = small(tmp_path, steps=6, groups=4, group_size=8, learning_rate=3e-3, save_every=0, env_options=prose)
+    run(start, config, seen)
     assert seen[-1]["reward"] > 1.2 * seen[0]["reward"]
     assert seen[0]["kl"] == pytest.approx(0.0, abs=1e-6)
     assert seen[-1]["kl"] > 0.0

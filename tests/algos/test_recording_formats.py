@@ -52,7 +52,7 @@ class Scripted:
 def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two tasks: one solved and failed, with a message that cannot be read; one solved, and cut off in another."""
     file = tmp_path_factory.mktemp("recorded") / "run.jsonl"
-    env = make_env(ENV, {"max_turns": 3})
+    env = make_env(ENV, {"max_turns": 3, "answer": "text"})
     first, second = (task.id for task in env.unwrapped.source.tasks("train")[:2])  # type: ignore[attr-defined]
     call = {"id": "x", "type": "function", "function": {"name": "get_hours", "arguments": "{bad"}}
     broken = {"role": "assistant", "content": "Let me see.", "tool_calls": [call]}
@@ -63,7 +63,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (second, Scripted(*['<tool_call>{"name": "get_hours", "arguments": {}}</tool_call>'] * 3), ENV),
     ]
     for task, policy, _ in plays:
-        long = make_env(ENV, {}) if isinstance(policy, OraclePolicy) else env
+        long = make_env(ENV, {"answer": "text"}) if isinstance(policy, OraclePolicy) else env
         play_episode(long, policy, seed=3, options={"task_id": task})
         write_episodes(file, [long.unwrapped.episode])  # type: ignore[attr-defined]
     outcomes = [(one.outcome, one.answer is None) for one in read_episodes(file)]
@@ -263,7 +263,7 @@ def test_options_of_the_recording_are_read_from_the_file_beside_it(
     command = ["rollout", ENV, "--episodes", "3", "--out", str(file), "--env-options", "tools", '["get_hours"]']
     assert main([*command, "--policy", "null"]) == 0
     (row, *_) = exported(file, "rows.jsonl", "--failed")
-    assert [tool["function"]["name"] for tool in row["tools"]] == ["get_hours"]
+    assert [tool["function"]["name"] for tool in row["tools"]] == ["get_hours", "submit"]
     assert main(["export", str(file), str(tmp_path / "none.jsonl")]) == 2
     assert "nothing to export" in capsys.readouterr().err
     assert not (tmp_path / "none.jsonl").exists()
@@ -297,7 +297,7 @@ def test_what_does_not_fit_is_refused(
 
 
 def test_pairs_are_made_of_the_best_and_the_worst_of_one_beginning() -> None:
-    env = make_env(ENV, {})
+    env = make_env(ENV, {"answer": "text"})
     task = env.unwrapped.source.tasks("train")[0].id  # type: ignore[attr-defined]
     played: list[Episode] = []
     for policy in (Scripted("No."), OraclePolicy(), Scripted("Never."), OraclePolicy(), OraclePolicy()):

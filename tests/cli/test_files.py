@@ -62,7 +62,7 @@ def test_what_is_played_is_recorded_in_a_new_folder(
     run: Run, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     file = tmp_path / "new" / "mine.jsonl"
-    lines = iter(["answer Nothing.", "n", "n"])
+    lines = iter(["answer Nothing.", "12", "n", "n"])
     monkeypatch.setattr("builtins.input", lambda question="": next(lines))
     assert run("play", folder, "--record", file).code == 0
     (episode,) = read_episodes(file)

@@ -31,7 +31,9 @@ def test_a_person_plays_and_sees_the_reference_trajectory(
     run: Run, folder: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     file = tmp_path / "mine.jsonl"
-    prompts = typing(monkeypatch, "get_order O001", "list_orders C00", "get_order O999", "answer No idea.", "y", "n")
+    prompts = typing(
+        monkeypatch, "get_order O001", "list_orders C00", "get_order O999", "answer No idea.", "0", "y", "n"
+    )
     output = run("play", folder, "--difficulty", 1, "--seed", 0, "--record", file)
     assert output.code == 0
     for part in (
@@ -57,7 +59,7 @@ def test_a_person_may_leave_at_any_time(run: Run, folder: str, monkeypatch: pyte
 
 def test_a_given_task_is_played_once(run: Run, folder: str, monkeypatch: pytest.MonkeyPatch, mini: Domain):
     task = mini.task("mini/ask_price/000")
-    prompts = typing(monkeypatch, f"get_order {task.bindings['order_id']}", f"answer {task.answer}")
+    prompts = typing(monkeypatch, f"get_order {task.bindings['order_id']}", f"answer {task.answer}", "11")
     output = run("play", folder, "--task", task.id)
     assert "1 of 1 solved" in output.out
-    assert prompts == ["> ", "> "]
+    assert prompts == ["> ", "> ", "price (number): "]

@@ -140,7 +140,7 @@ def test_a_chat_model_plays_many_episodes_at_a_time(
     monkeypatch.setattr(RolloutCommand, "_chat_model", lambda self, name: model)
     file = tmp_path / "llm.jsonl"
     options = ["--policy", "llm", "--model", "x", "--split", "all", "--episodes", 10, "--in-flight", 4, "--out", file]
-    output = run("rollout", folder, *options)
+    output = run("rollout", folder, *options, "--env-options", "answer", "text")
     assert output.code == 0
     assert max(batches) == 4
     assert sorted(episode.seed or 0 for episode in read_episodes(file)) == list(range(10))

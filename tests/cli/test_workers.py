@@ -37,6 +37,7 @@ def test_episodes_of_a_chat_model_come_in_the_order_of_their_seeds(
     fake_server.respond = lambda body: fake_server.completion("No.")
     files = [tmp_path / "one.jsonl", tmp_path / "two.jsonl"]
     options = ("--policy", "llm", "--model", "m", "--base-url", fake_server.url, "--price", 1, 2, "--split", "all")
+    options += ("--env-options", "answer", "text")
     one = run("rollout", folder, *options, "--episodes", 9, "--in-flight", 1, "--json", "--out", files[0])
     two = run("rollout", folder, *options, "--episodes", 9, "--in-flight", 4, "--json", "--out", files[1], *TWO)
     seeds = [[episode.seed for episode in read_episodes(file)] for file in files]

@@ -17,8 +17,11 @@ from toolorchestra.agents.policies.human import HumanPolicy
 from toolorchestra.agents.policies.registry import make_policy
 from toolorchestra.envs.checks.environment import check_environment
 from toolorchestra.envs.registration import make_multiagent
+from toolorchestra.envs.task_source import FileSource
+from toolorchestra.toolscale.answer_slots import SlotTable
+from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_folder import builtin_domains
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.errors import UnknownNameError
 
 
 @pytest.fixture
@@ -56,12 +59,12 @@ def test_the_request_ends_with_its_slots_and_one_schema_is_the_same_for_all(make
     assert function["parameters"]["properties"]["answer"]["type"] == "object"
 
 
-def test_without_the_option_nothing_is_said_of_slots(mini_folder: Path) -> None:
-    env: Any = gym.make("ToolOrchestra-Custom-v0", domain=mini_folder).unwrapped
+def test_where_answers_are_prose_nothing_is_said_of_slots(mini_folder: Path) -> None:
+    env: Any = gym.make("ToolOrchestra-Custom-v0", domain=mini_folder, answer="text").unwrapped
     observation, info = env.reset(seed=0)
     assert observation.endswith(env.task.instruction)
     assert "slots" not in info
-    assert "submit" not in info["tool_names"]
+    assert "submit" not in env.episode.tools
     assert env.right_answer(env.task) == env.task.answer
 
 
@@ -69,7 +72,7 @@ def test_without_the_option_nothing_is_said_of_slots(mini_folder: Path) -> None:
 def test_submit_is_there_whatever_the_tools(make: Callable[..., Any], tools: Any) -> None:
     env = make(tools=tools)
     _, info = env.reset(options={"task_id": with_facts(env)})
-    assert info["tool_names"].count("submit") == 1
+    assert "submit" not in info["tool_names"]  # it is no tool of M
     assert [tool["function"]["name"] for tool in info["tools"]].count("submit") == 1
     assert env.step([submit({"price": 0})])[4]["outcome"] == "failed"
 
@@ -211,13 +214,35 @@ def test_a_person_is_asked_slot_by_slot(make: Callable[..., Any]) -> None:
     [
         ("ToolOrchestra-Math-v0", {}),
         ("ParaManager-MultiHopQA-v0", {}),
-        ("DialogueSingle-Restaurant-v0", {}),
         ("MASOrchestra-High-Custom-v0", {"domain": "restaurant"}),
     ],
 )
-def test_typed_answers_are_refused_where_there_are_none(env_id: str, options: dict[str, Any]) -> None:
-    with pytest.raises(OptionError, match=r"leave answer='text'"):
-        gym.make(env_id, answer="typed", **options)
+def test_questions_and_designs_have_no_slots(env_id: str, options: dict[str, Any]) -> None:
+    env: Any = gym.make(env_id, answer="typed", **options).unwrapped
+    _, info = env.reset(seed=0)
+    assert "slots" not in info
+    assert "submit" not in env.episode.tools
+    assert env.right_answer(env.task) == env.task.answer
+
+
+def test_a_file_of_tasks_has_the_slots_of_their_domain_and_of_its_own_branches(mini: Domain, tmp_path: Path) -> None:
+    task = next(task for task in mini.tasks() if task.intent == "ask_price")
+    other = msgspec.structs.replace(task, id="mini/ask_price/900", communicate=(("11",), ("O013",)))
+    (tmp_path / "tasks.jsonl").write_bytes(b"\n".join(map(msgspec.json.encode, (task, other))))
+    source = FileSource(tmp_path / "tasks.jsonl", mini)
+    env: Any = gym.make("ToolOrchestra-Custom-v0", source=source).unwrapped
+    slots = [env.reset(options={"task_id": one.id})[1]["slots"] for one in (task, other)]
+    assert slots[0] == slots[1] != mini.slots.of(task).slots  # the number of slots tells nothing
+    assert len(slots[0]) == 2
+
+
+def test_the_slots_of_a_task_do_not_depend_on_which_came_before_it(mini: Domain) -> None:
+    task = next(task for task in mini.tasks() if task.intent == "ask_price")
+    other = msgspec.structs.replace(task, id="mini/ask_price/900", communicate=(("11",), ("O013",)))
+    before = mini.slots.of(task)
+    assert len(mini.slots.of(other).slots) == 2
+    assert mini.slots.of(task) == before
+    assert SlotTable([], mini.verifier.results, lambda task: ()).of(other).slots
 
 
 def test_another_value_of_the_option_is_refused(mini_folder: Path) -> None:
@@ -253,7 +278,7 @@ def attacks(right: dict[str, Any], other: dict[str, Any], outcomes: Sequence[str
     yield other
     yield {**right, "more": 1}
     for name in [name for name in right if name != "outcome"][:1]:
-        value, rival = right[name], other[name]
+        value, rival = right[name], other.get(name)
         yield {key: kept for key, kept in right.items() if key != name}
         for wrong in (
             rival,

@@ -12,7 +12,7 @@ from toolorchestra.envs.episode import Episode, read_episodes, write_episodes
 
 @pytest.fixture
 def episodes(make_env: Callable[..., Any]) -> list[Episode]:
-    env = make_env().unwrapped
+    env = make_env(answer="text").unwrapped
     found = []
     for seed in range(5):
         env.reset(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,12 @@ from toolorchestra.envs.tool_calling import ToolCallingPlay
 from toolorchestra.toolscale.errors import ExpertError
 
 Make = Callable[..., Any]
+
+
+@pytest.fixture
+def make_env(make_env: Callable[..., Any]) -> Callable[..., Any]:
+    """Make an environment in which any message without calls is the answer."""
+    return functools.partial(make_env, answer="text")
 
 
 def resets(count: int) -> list[Reset]:

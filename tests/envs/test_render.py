@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from answering import right
 from msgspec import structs
 
 from toolorchestra.envs.render import episode_text, raw_text
@@ -26,6 +27,7 @@ def test_a_transcript_shows_request_calls_results_and_outcome(env: Any) -> None:
     env.step([{"name": "get_ordr"}])
     env.step('Let me look.<tool_call>{"name": "get_order", "arguments": {"order_id": "O001"}}</tool_call>')
     env.step("It costs a lot.")
+    env.step([{"name": "submit", "arguments": {"answer": {"price": 12.5}, "message": "It cost a lot."}}])
     drawn = env.render()
     for part in (
         task.instruction,
@@ -36,7 +38,11 @@ def test_a_transcript_shows_request_calls_results_and_outcome(env: Any) -> None:
         'get_order(order_id="O001")  0.0–0.2 s, $0.0100',
         '{"order_id":"O001","customer_id"',
         "It costs a lot.",
-        "failed · reward 0 · 3 turns · 2 calls · $0.0100 · 0.2 s",
+        "╭─ message ─",
+        "╭─ answer ─",
+        "│ price: 12.5 ",
+        "│ It cost a lot. ",
+        "failed · reward 0 · 4 turns · 3 calls · $0.0100 · 0.2 s",
         "completeness: orders['O013'] was not looked up, and no result shows it with its price; fidelity: the",
     ):
         assert part in drawn
@@ -47,8 +53,8 @@ def test_a_transcript_shows_request_calls_results_and_outcome(env: Any) -> None:
 def test_a_solved_episode_looks_solved(env: Any) -> None:
     task = env.unwrapped.task
     env.step([{"name": call.name, "arguments": call.arguments} for call in task.reference_calls])
-    env.step(task.answer)
-    assert "solved · reward 1 · 2 turns · 1 calls" in env.render()
+    env.step(right(env))
+    assert "solved · reward 1 · 2 turns · 2 calls" in env.render()
 
 
 def test_in_a_notebook_the_transcript_is_returned_too(env: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,9 +95,10 @@ def test_colours_can_be_kept(env: Any) -> None:
 def test_any_message_is_rendered_as_text(env: Any, said: str, name: str, answer: str) -> None:
     env.step([{"name": said, "arguments": {"x": said}}])
     env.step(said)
+    env.step([{"name": "submit", "arguments": {"answer": {said: said}, "message": said}}])
     lines = env.render().splitlines()
-    assert lines[3].strip().startswith(f"1 {name}")
-    panel = next(number for number, line in enumerate(lines) if line.startswith("╭─ answer ─"))
+    assert lines[5].strip().startswith(f"1 {name}")
+    panel = next(number for number, line in enumerate(lines) if line.startswith("╭─ message ─"))
     assert lines[panel + 1].strip("│ ") == answer
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", env.render())
     env.unwrapped.episode.turns[1] = structs.replace(
@@ -137,7 +144,7 @@ def test_long_values_are_shortened(env: Any) -> None:
     turn = env.unwrapped.episode.turns[0]
     call = structs.replace(turn.calls[0], value="soup " * 100)
     env.unwrapped.episode.turns[0] = structs.replace(turn, calls=(call,))
-    shown = " ".join(line.strip() for line in env.render().splitlines()[4:])
+    shown = " ".join(line.strip() for line in env.render().splitlines()[6:])
     assert shown == f'→ "{"soup " * 79}soup…'
 
 
@@ -147,7 +154,7 @@ def test_human_mode_prints_turns_as_they_come(make_env: Make, capsys: pytest.Cap
     assert "mini/ask_price/000" in capsys.readouterr().out
     env.step([{"name": "count_orders"}])
     assert "count_orders()" in capsys.readouterr().out
-    env.step("Forty.")
+    env.step(env.unwrapped.final("Forty."))
     out = capsys.readouterr().out
     assert "Forty." in out
     assert "failed · reward 0" in out

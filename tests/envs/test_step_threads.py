@@ -43,7 +43,10 @@ def test_a_step_leaves_the_event_loop_unless_the_environment_says_that_it_cannot
 
 @pytest.mark.parametrize(
     ("name", "options", "blocks"),
-    [("ToolOrchestra-Restaurant-v0", {}, False), ("ToolOrchestra-Restaurant-v0", {"judge": ScriptedChat([])}, True)],
+    [
+        ("ToolOrchestra-Restaurant-v0", {}, False),
+        ("ToolOrchestra-Restaurant-v0", {"answer": "text", "judge": ScriptedChat([])}, True),
+    ],
 )
 def test_our_environments_know_it_from_what_they_ask(name: str, options: dict[str, Any], blocks: bool) -> None:
     env = make_env(name, options)

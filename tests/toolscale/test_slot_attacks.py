@@ -19,7 +19,7 @@ def one(slot: AnswerSlot, right: set[str], value: Any) -> TypedAnswer:
     return TypedAnswer((slot,), ((frozenset(right),),), (value,))
 
 
-PAID = one(AnswerSlot("paid", ("money",), "USD"), {"#1234.5"}, 1234.5)
+PAID = one(AnswerSlot("paid", ("money",), "USD"), {"#1234.5", "#1234.5 USD"}, 1234.5)
 DAY = one(AnswerSlot("day", ("date",)), {"@2025-12-31"}, "2025-12-31")
 TIME = one(AnswerSlot("from", ("time",)), {"~19:30"}, "19:30")
 WHO = one(AnswerSlot("who", ("name",), nullable=True), {"=anita rao", "=rao, anita"}, "Anita Rao")
@@ -67,7 +67,7 @@ def test_one_slot_is_changed_in_each_wrong_way(typed: TypedAnswer, kind: str, ex
 
 
 def test_values_of_other_tasks_and_all_other_outcomes_are_tried_unless_they_are_right() -> None:
-    others = [one(PAID.slots[0], {"#7"}, 7), one(PAID.slots[0], {"#1234.5"}, "$1,234.50"), PAID]
+    others = [one(PAID.slots[0], {"#7"}, 7), one(PAID.slots[0], {"#1234.5", "#1234.5 USD"}, "$1,234.50"), PAID]
     neighbours = neighbours_of(others)
     assert neighbours == {"paid": [7, "$1,234.50", 1234.5]}
     assert values(PAID, "value of another task", neighbours) == [7]

@@ -46,7 +46,7 @@ def test_questions_are_asked_in_turn_of_the_expert_for_the_job(make_env: Make) -
         seed=0,
     )
     calls = list(env.unwrapped.episode.calls)
-    assert {call.name for call in calls} == {"math_qwen2_5_math_7b"}
+    assert {call.name for call in calls} == {"math_qwen2_5_math_7b", "submit"}
     assert calls[0].arguments["question"] in ("How are you?", "What is love?")
 
 

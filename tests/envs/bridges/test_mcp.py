@@ -12,6 +12,7 @@ from typing import Any
 
 import gymnasium as gym
 import pytest
+from answering import right
 from waiting import until
 
 from toolorchestra.envs.bridges.served import Served
@@ -69,7 +70,7 @@ async def played(client: Client, seed: int, messages: list[str]) -> tuple[float,
     total, text = 0.0, ""
     for message in map(parse, messages):
         calls = [(call.name, json.loads(call.arguments)) for call in message.calls]
-        for name, arguments in calls or [("answer", {"text": message.text})]:
+        for name, arguments in calls or [("submit", {"answer": {}, "message": message.text})]:
             result = await client.call_tool(name, arguments)
             total += result.meta["toolorchestra/episode"]["reward"]  # type: ignore[index]
             text = text_of(result)
@@ -80,10 +81,11 @@ async def played(client: Client, seed: int, messages: list[str]) -> tuple[float,
 def test_its_own_client_finds_the_rewards_of_gymnasium_over_http(url: str, reference: Any, mode: str) -> None:
     async def play(client: Client) -> None:
         listed = [tool.name for tool in (await client.list_tools()).tools]
-        assert (listed[0], listed[-1], len(listed)) == ("reset", "answer", 53)
+        assert (listed[0], listed[-1], len(listed)) == ("reset", "submit", 53)
         for seed in range(4):
             messages, reward = reference(seed)
-            assert await played(client, seed, messages) == (reward, '{"outcome": "solved", "reward": 1.0}')
+            total, text = await played(client, seed, messages)
+            assert (total, text.splitlines()[-1]) == (reward, '{"outcome": "solved", "reward": 1.0}')
             assert (await played(client, seed, ["I cannot help."]))[0] == 0.0
 
     with_client(url, play, mode=mode)
@@ -175,7 +177,7 @@ def test_other_tools_are_listed_after_the_reset() -> None:
         domains.add(result.meta["toolorchestra/episode"]["task_id"].partition("/")[0])  # type: ignore[index]
         names = {tool.name for tool in session.tools}
         episode = session._game.episode  # type: ignore[union-attr]
-        assert names == {*episode.tools, "reset", "answer"}
+        assert names == {*episode.tools, "reset"}
     assert len(domains) > 1
     session.close()
 
@@ -316,10 +318,12 @@ def test_nothing_that_a_client_is_sent_tells_the_reference(url: str) -> None:
         for seed in range(20):
             env.reset(seed=seed)
             task = env.unwrapped.task  # type: ignore[attr-defined]
-            secrets.update({task.answer}, (json.dumps(one.arguments) for one in task.reference_calls if one.arguments))
+            secrets.update(
+                {task.answer, right(env)}, (json.dumps(one.arguments) for one in task.reference_calls if one.arguments)
+            )
             shown.append((await client.call_tool("reset", {"seed": seed})).model_dump_json())
-            shown.append((await client.call_tool("answer", {"text": "It is done."})).model_dump_json())
-            env.step("It is done.")
+            shown.append((await client.call_tool("submit", {"answer": {}})).model_dump_json())
+            env.step([{"name": "submit", "arguments": {"answer": {}}}])
             secrets.add(env.unwrapped.episode.why)  # type: ignore[attr-defined]  # it says what was expected
 
     with_client(url, play)

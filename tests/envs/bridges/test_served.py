@@ -4,6 +4,7 @@ from typing import Any
 
 import gymnasium as gym
 import pytest
+from answering import wrong
 
 from toolorchestra.envs.bridges.served import OVER, Served
 from toolorchestra.toolscale.errors import OptionError
@@ -51,7 +52,7 @@ def test_nothing_happens_before_a_reset_and_after_the_end() -> None:
     with pytest.raises(OptionError, match="Reset before"):
         game.step("Hello.")
     game.reset(seed=0)
-    assert game.step("No.").done
+    assert game.step(wrong(game.env)).done
     told = game.step('<tool_call>{"name": "list_menu", "arguments": {}}</tool_call>')
     assert (told.text, told.done, told.reward, len(game.episode.turns)) == (OVER, True, 0.0, 1)
 

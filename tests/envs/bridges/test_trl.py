@@ -60,7 +60,7 @@ def play(one: bridge.ToolMethods, messages: list[Any]) -> None:
             named = {f"{name}_" if keyword.iskeyword(name) else name: value for name, value in arguments.items()}
             tools[bridge._method_name(call.name)](**named)
         if not message.calls:
-            tools["answer"](text=message.text)
+            tools["submit"](answer={}, message=message.text)
 
 
 def test_a_parameter_called_like_a_keyword_reaches_the_tool() -> None:
@@ -89,7 +89,7 @@ def test_costs_and_times_are_those_of_the_same_messages(restaurant: bridge.ToolM
         for call in parse(message).calls
     ]
     env.reset(seed=3)
-    for message in [*calls, messages[-1]]:
+    for message in calls:
         env.step(message)
     restaurant.reset(seed=3)
     play(restaurant, messages)
@@ -117,15 +117,15 @@ def test_methods_have_the_schemas_of_the_tools(restaurant: bridge.ToolMethods) -
                 assert found["type"] == about["type"], (env_id, wanted["name"], name)
                 assert found.get("enum") == about.get("enum")
                 assert found["description"] == " ".join(about["description"].split())
-        assert len(methods) == len(info["tools"]) + 1
+        assert len(methods) == len(info["tools"]) + ("submit" not in methods)
 
 
 def test_after_the_end_every_tool_says_so_and_does_nothing(restaurant: bridge.ToolMethods) -> None:
     restaurant.reset(seed=0)
     tools = tools_of(restaurant)
-    assert "over" in tools["answer"](text="Goodbye.")
+    assert "over" in tools["submit"](answer={}, message="Goodbye.")
     record = restaurant.episode.to_json()
-    assert tools["answer"](text="Wait.") == tools["list_menu"]() == bridge.ENDED
+    assert tools["submit"](answer={}) == tools["list_menu"]() == bridge.ENDED
     assert restaurant.episode.to_json() == record
 
 

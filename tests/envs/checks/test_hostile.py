@@ -48,7 +48,7 @@ def test_hostile_actions_raise_nothing_and_change_nothing_that_a_valid_call_woul
         assert env.observation_space.contains(observation)
         assert reward == 0.0
         assert info.get("outcome") not in ("infra_error", "judge_error"), info
-        assert info["calls"] or terminated
+        assert info["calls"] or terminated or "There is no call in this message" in observation
         for record in info["calls"]:
             statuses[record.status] += 1
             assert record.status is Status.OK or len(record.error) > 10, record
@@ -124,8 +124,8 @@ def test_a_step_that_raises_is_found_with_its_action(
         raise KeyError("oops")
 
     monkeypatch.setattr(ToolOrchestraEnv, "step", step)
-    found = wrong()
-    assert len(found) == 40
+    found = wrong(80)
+    assert len(found) == 80
     assert all(line.startswith("step raised KeyError: 'oops'; action ") for line in found)
     assert any(line.endswith("nested too deep to show") for line in found)
 
@@ -198,7 +198,7 @@ def test_a_change_that_no_valid_call_made_is_found(
         trigger = execute(find).fetchone()[0].replace("CREATE TRIGGER", "CREATE TEMP TRIGGER")
         if hidden:
             execute("DROP TRIGGER temp._update_orders")
-        execute("UPDATE orders SET price = price + 1 WHERE order_id = 'O001'")
+        execute("UPDATE orders SET price = price + 1 WHERE order_id = 'O040'")
         if hidden:
             execute(trigger)
         self.session.wrote = True
@@ -207,4 +207,4 @@ def test_a_change_that_no_valid_call_made_is_found(
     monkeypatch.setattr(ToolCallingPlay, "act", careless)
     found = wrong()
     assert len(found) == (1 if hidden else 4)  # of 4 episodes; all rows are compared after the last
-    assert all(re.fullmatch(rf"mini/\w+/\d+: {fault}", line) for line in found)
+    assert not [line for line in found if not re.fullmatch(rf"mini/\w+/\d+: {fault}", line)]

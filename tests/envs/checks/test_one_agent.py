@@ -226,7 +226,7 @@ def test_determinism_finds_records_that_depend_on_the_environment_that_made_them
 
 
 def test_the_oracle_finds_tasks_that_cannot_be_done_in_so_few_turns(only_failure: Callable[..., CheckResult]):
-    result = only_failure("oracle", max_turns=1)  # the oracle keeps to that, and makes calls in the only turn
+    result = only_failure("oracle", max_turns=1, answer="text")  # the oracle makes its calls in the only turn
     assert result.finding == "0 of 8 tasks solved by their reference trajectory"
     assert result.counts == {"tasks": 8, "solved": 0}
     assert result.details[0] == "mini/ask_price/000: failed: no answer after 1 turns"
@@ -239,7 +239,7 @@ def test_the_null_policy_finds_a_task_that_wants_nothing(only_failure: Callable[
 
 
 def test_the_random_policy_finds_a_task_that_any_answer_solves(only_failure: Callable[..., CheckResult]):
-    result = only_failure("random", greeting((("It is",),), "It is so."))
+    result = only_failure("random", greeting((("It is",),), "It is so."), answer="text")
     solved = result.counts["solved"]
     assert 1 <= solved < 30
     share = f"{solved / 30:.1%}"

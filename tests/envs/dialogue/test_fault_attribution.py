@@ -23,7 +23,7 @@ Plant = Callable[[DialogueEnv, str], str]
 
 def faults(plant: Plant, agent: str, **options: Any) -> list[tuple[str, str]]:
     """Return the faults of an episode in which one agent errs, and the other does all it can."""
-    env = raw_env("Restaurant", **options)
+    env = raw_env("Restaurant", **{"answer": "text", **options})
     env.reset(seed=0, options={"task_id": TASK})
     while not env.play.over:
         text = teach(env.play)
@@ -35,20 +35,25 @@ def faults(plant: Plant, agent: str, **options: Any) -> list[tuple[str, str]]:
     return kinds_of(env)
 
 
+def typed(plant: Plant, agent: str, **options: Any) -> list[tuple[str, str]]:
+    return faults(plant, agent, answer="typed", **options)
+
+
 def kinds_of(env: DialogueEnv) -> list[tuple[str, str]]:
     return [(fault.agent, fault.kind) for fault in env.play.faults]
 
 
-def test_a_solved_dialogue_has_no_faults() -> None:
+@pytest.mark.parametrize("answer", ["text", "typed"])
+def test_a_solved_dialogue_has_no_faults(answer: str) -> None:
     with pytest.raises(IndexError):
-        faults(lambda _, text: text, "user")
+        faults(lambda _, text: text, "user", answer=answer)
 
 
 # --- the user
 
 
 def test_a_user_that_states_an_unknown_value() -> None:
-    env = raw_env("Restaurant")
+    env = raw_env("Restaurant", answer="text")
     env.reset(seed=0, options={"task_id": TASK})
     for text in ("A coupon please.", "Which date?", "It is 2025-08-07.", "Nothing is there. Everything is done.", STOP):
         env.step(text)
@@ -57,7 +62,7 @@ def test_a_user_that_states_an_unknown_value() -> None:
 
 
 def test_a_user_that_repeats_an_observation_invents_nothing() -> None:
-    env = raw_env("Restaurant")
+    env = raw_env("Restaurant", answer="text")
     env.reset(seed=0, options={"task_id": TASK})
     for text in ("A coupon please.", "Is it 2025-08-07?", "2025-08-07? No.", DONE, STOP):
         env.step(text)
@@ -65,7 +70,7 @@ def test_a_user_that_repeats_an_observation_invents_nothing() -> None:
 
 
 def test_a_user_that_keeps_back_what_it_is_asked_for() -> None:
-    env = raw_env("Restaurant")
+    env = raw_env("Restaurant", answer="text")
     env.reset(seed=0, options={"task_id": TASK})
     for text in ("A coupon please.", "Which coupon?", "I will not say.", f"I cannot do it then. {DONE}", STOP):
         env.step(text)
@@ -147,6 +152,29 @@ def test_an_orchestrator_that_never_says_that_it_is_done() -> None:
     assert faults(silent, "orchestrator", max_cycles=20) == [("orchestrator", "unfinished")]
 
 
+# --- typed answers
+
+
+def test_a_user_that_leaves_early_is_at_fault_for_a_typed_answer_too() -> None:
+    def stop(env: DialogueEnv, text: str) -> str:
+        return STOP if len(env.episode.turns) > 1 else text
+
+    assert typed(stop, "user")[0] == ("user", "early")
+
+
+def test_a_user_that_has_not_left_does_not_make_an_answer_wrong() -> None:
+    found = typed(lambda env, text: text.replace("44.1", "41.4") if "submit" in text else text, "orchestrator")
+    assert found == [("orchestrator", "fidelity")]
+
+
+def test_an_orchestrator_that_never_submits_is_at_fault_for_that() -> None:
+    found = typed(lambda env, text: DONE if "submit" in text else text, "orchestrator")
+    assert found == [("orchestrator", "fidelity")]
+    found = typed(lambda env, text: "Just a moment." if "submit" in text else text, "orchestrator", max_cycles=20)
+    assert ("orchestrator", "fidelity") in found
+    assert not [agent for agent, _ in found if agent == "user"]
+
+
 # --- tools
 
 
@@ -155,7 +183,7 @@ def test_a_tool_that_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError("the disk is gone")
 
     monkeypatch.setattr(Session, "call", broken)
-    env = raw_env("Restaurant")
+    env = raw_env("Restaurant", answer="text")
     env.reset(seed=0, options={"task_id": TASK})
     while not env.play.over:
         env.step(teach(env.play))

@@ -115,7 +115,7 @@ def test_calls_cost_and_take_time() -> None:
 
 
 def test_all_texts_of_the_orchestrator_are_verified() -> None:
-    env = new()
+    env = new(answer="text")
     while DONE not in (message := teach(env.play)):
         env.step(message)
     env.step("The bill was 44.1.")
@@ -124,6 +124,43 @@ def test_all_texts_of_the_orchestrator_are_verified() -> None:
     env.step(f"Thanks. {STOP}")
     assert env.episode.outcome == "solved"
     assert env.episode.answer == "Please tell me the customer, the date, the coupon.\n\nThe bill was 44.1.\n\nYes."
+
+
+def test_the_orchestrator_ends_the_dialogue_with_a_typed_answer_and_a_last_word() -> None:
+    env = new()
+    assert env.observe("orchestrator").endswith(f"The slots of the answer: {env.play.typed}")
+    assert "The slots" not in env.observe("user") + env.play.scenario.goal
+    while "submit" not in (message := teach(env.play)):
+        env.step(message)
+    env.step(message)
+    assert env.episode.outcome == "solved"
+    assert env.episode.turns[-1].agent == "orchestrator"
+    assert [*env.episode.calls][-1].arguments["message"] == env.task.answer
+
+
+def test_when_the_user_has_left_the_orchestrator_may_still_act_but_nobody_hears_it() -> None:
+    env = new()
+    while "submit" not in (message := teach(env.play)):
+        env.step(message)
+    branch = env.snapshot()
+    for ends in (True, False):
+        env.restore(branch)
+        env.step("One moment.")
+        env.step(f"I have no time. {STOP}")
+        assert "Call submit" in env.observe("orchestrator")
+        env.step(write_calls([Call("find_dishes", {})]))
+        assert not env.play.over
+        env.step(message if ends else "Hello?")
+        assert env.play.over
+        assert env.episode.outcome == ("solved" if ends else "failed")
+    assert "a message to nobody, the answer is given with submit" in env.episode.why
+
+
+def test_a_user_cannot_submit() -> None:
+    env = new()
+    env.step('<tool_call>{"name": "submit", "arguments": {"answer": {}}}</tool_call>')
+    assert "PARSE_ERR" in env.observe("user")
+    assert not env.play.over
 
 
 def test_users_can_have_tools_that_only_they_can_call() -> None:
@@ -190,7 +227,7 @@ def test_the_record_has_the_persona_and_is_read_back(tmp_path: Path) -> None:
 
 
 def test_a_branch_goes_on_as_if_there_had_been_no_other() -> None:
-    env = new()
+    env = new(answer="text")
     env.step(teach(env.play))
     branch = env.snapshot()
     for message in ("Everything is done.", f"Goodbye. {STOP}"):
@@ -217,7 +254,9 @@ def test_the_orchestrators_view_is_a_gymnasium_environment() -> None:
 
 def test_a_chat_model_can_be_the_user_of_the_view() -> None:
     chat = ScriptedChat(["Hello, I need nothing.", f"Goodbye. {STOP}"])
-    env = gym.make("toolorchestra.envs.dialogue:DialogueSingle-Custom-v0", domain="weather", user=ChatUser(chat))
+    env = gym.make(
+        "toolorchestra.envs.dialogue:DialogueSingle-Custom-v0", domain="weather", answer="text", user=ChatUser(chat)
+    )
     assert env.reset(seed=0)[0].endswith("Hello, I need nothing.")
     assert env.step("Everything is done.")[2]
 
@@ -233,9 +272,11 @@ def test_the_teacher_looks_up_what_the_user_names(named_folder: Path) -> None:
     for task in tasks:
         taught(env, task_id=task.id)
         assert env.episode.outcome == "solved"
+        *calls, last = env.episode.calls
+        assert last.name == "submit"
         made = [
             (call.name, {**call.arguments, **wanted.arguments})
-            for call, wanted in zip(env.episode.calls, task.whole_path, strict=True)
+            for call, wanted in zip(calls, task.whole_path, strict=True)
         ]
-        assert made == [(call.name, call.arguments) for call in env.episode.calls]
+        assert made == [(call.name, call.arguments) for call in calls]
         assert [name for name, _ in made] == ["get_customer", "list_orders", "get_order"]

@@ -93,7 +93,7 @@ def test_a_question_beside_the_report_is_answered_first() -> None:
 
 @pytest.mark.parametrize("persona", PERSONAS)
 def test_every_persona_ends_the_dialogue(persona: str) -> None:
-    env = new(persona=persona)
+    env = new(persona=persona, answer="text")
     messages = talk(env, *["Let me look."] * (PERSONAS[persona].max_unhelpful + 1))
     assert [STOP in one for one in messages] == [False] * (PERSONAS[persona].max_unhelpful + 1) + [True]
     assert env.episode.outcome == "failed"
@@ -174,7 +174,7 @@ def test_a_chat_model_can_be_the_user() -> None:
         return f"Thanks. {STOP}" if "done" in received else "It is Hugo's."
 
     chat = ScriptedChat(answer)
-    env, user = new(), ChatUser(chat)
+    env, user = new(answer="text"), ChatUser(chat)
     env.step(user(env.observe("user"), env.infos["user"]))
     env.step("Whose bill is it?")
     env.step(user(env.observe("user"), env.infos["user"]))

@@ -7,6 +7,7 @@ from typing import Any
 
 import gymnasium as gym
 import pytest
+from answering import right
 
 import toolorchestra  # noqa: F401 - registers the environments
 from toolorchestra.agents.problems import Problem
@@ -42,7 +43,9 @@ QUESTION = "How many rivers flow through the birthplace of whoever wrote the nov
 
 def scene_of(env: Any, message: str = "") -> ToolContext:
     play = env.unwrapped.play
-    return ToolContext(play.session, play.task, play.world, play.episode, play.messages, play.tools, message)
+    return ToolContext(
+        play.session, play.task, play.world, play.episode, play.messages, play.tools, message, typed=play.typed
+    )
 
 
 @pytest.fixture
@@ -180,7 +183,7 @@ def test_a_conclusion_is_right_only_once_its_facts_are_known(make_env: Any, mini
     assert answers(final_problem(scene_of(env))) == [UNKNOWN]
     env.step([{"name": call.name, "arguments": call.arguments} for call in task.reference_calls])
     (step,) = final_problem(scene_of(env)).steps
-    assert step.answer == task.answer
+    assert step.answer == right(env)
     assert UNKNOWN in step.wrong
 
 

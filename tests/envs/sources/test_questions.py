@@ -244,7 +244,7 @@ def test_a_bare_final_answer_to_a_question_is_put_into_a_box(source: QuestionSou
 
 
 def test_a_final_answer_in_a_domain_and_a_program_are_left_as_they_are():
-    env = gym.make("ToolOrchestra-Restaurant-v0").unwrapped
+    env = gym.make("ToolOrchestra-Restaurant-v0", answer="text").unwrapped
     env.reset(seed=0)
     assert env.final("It is booked.") == "It is booked."
     env.close()

@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+from answering import right, wrong
 from gymnasium.utils.env_checker import check_env
 
 from toolorchestra.envs.task_source import DomainSource, MixtureSource
@@ -29,7 +30,7 @@ def play_reference(env: Any, **options: Any) -> tuple[Any, ...]:
     for call in task.reference_calls:
         _, reward, terminated, truncated, _ = env.step(text(call.name, **call.arguments))
         assert (reward, terminated, truncated) == (0.0, False, False)
-    result: tuple[Any, ...] = env.step(task.answer)
+    result: tuple[Any, ...] = env.step(right(env))
     return result
 
 
@@ -52,11 +53,13 @@ def test_the_first_observation_is_rules_and_request(make_env: Make, mini: Domain
     task = env.unwrapped.task
     assert "<tool_call>" in observation
     assert mini.rules in observation
-    assert observation.endswith(task.instruction)
+    assert observation.endswith(f"{task.instruction}\n\nThe slots of the answer: {env.unwrapped.play.typed}")
     system, user = info["messages"]
-    assert (system["role"], user) == ("system", {"role": "user", "content": task.instruction})
+    assert (system["role"], user["role"]) == ("system", "user")
+    assert user["content"].startswith(task.instruction)
     assert f"{system['content']}\n\n{user['content']}" == observation
-    assert [schema["function"]["name"] for schema in info["tools"]] == list(info["tool_names"]) == list(mini.tools)
+    assert [schema["function"]["name"] for schema in info["tools"]] == [*mini.tools, "submit"]
+    assert info["tool_names"] == tuple(mini.tools)
     assert (info["task_id"], info["split"], info["difficulty"]) == (task.id, "train", task.difficulty)
     assert (info["turn"], info["cost"], info["clock"], info["preference"]) == (0, 0.0, 0.0, None)
 
@@ -98,7 +101,7 @@ def test_every_form_of_action_plays_the_same(make_env: Make, form: str) -> None:
         else:
             function = {"name": call.name, "arguments": json.dumps(call.arguments)}
             env.step({"role": "assistant", "tool_calls": [{"id": f"call_{number}", "function": function}]})
-    assert env.step(env.unwrapped.task.answer)[1] == 1.0
+    assert env.step(right(env))[1] == 1.0
     assert env.unwrapped.episode.clock_parts["tools"] == pytest.approx(2.75)
 
 
@@ -139,11 +142,13 @@ def test_tools_may_be_a_subset(make_env: Make) -> None:
     env = make_env(tools=["calculator", "get_order"])
     _, info = env.reset(seed=0)
     assert info["tool_names"] == ("get_order", "calculator")
-    assert len(info["tools"]) == 2
+    assert len(info["tools"]) == 3
     (record,) = env.step(text("count_orders"))[4]["calls"]
-    assert record.error == "Unknown tool 'count_orders'. Did you mean 'get_order'? Known: calculator, get_order."
+    assert (
+        record.error == "Unknown tool 'count_orders'. Did you mean 'get_order'? Known: calculator, get_order, submit."
+    )
     assert env.reset(options={"tools": ["spin"]})[1]["tool_names"] == ("spin",)
-    assert env.step("Done.")[4]["M"].shape == (4,)
+    assert env.step(wrong(env))[4]["M"].shape == (4,)
 
 
 def test_a_preference_is_in_the_prompt_and_in_the_record(make_env: Make) -> None:
@@ -230,7 +235,7 @@ def test_infrastructure_errors_truncate_without_an_exception(make_env: Make, min
     env.reset(seed=0)
     with monkeypatch.context() as patch:
         patch.setattr(Domain, "verify", fail)
-        _, reward, terminated, truncated, info = env.step("Done.")
+        _, reward, terminated, truncated, info = env.step(wrong(env))
     assert (reward, terminated, truncated, info["outcome"]) == (0.0, False, True, "judge_error")
     assert env.unwrapped.episode.reward is None
     assert "M" not in info
@@ -257,7 +262,7 @@ def test_a_snapshot_branches_an_episode(make_env: Make) -> None:
         one.unwrapped.restore(snapshot)
         for call in rest:
             one.step([{"name": call.name, "arguments": call.arguments}])
-        results.append((one.step(task.answer)[1], one.unwrapped.episode.to_json()))
+        results.append((one.step(right(one))[1], one.unwrapped.episode.to_json()))
         one.reset()
         results[-1] += (one.unwrapped.task.id,)
     assert results[0] == results[1] == results[2]
@@ -273,7 +278,12 @@ def test_vector_environments_play_the_same_as_single_ones(make_env: Make, mini_f
         expected = [env.reset(seed=seed) for env, seed in zip(singles, (3, 4), strict=True)]
         assert list(observations) == [observation for observation, _ in expected]
         assert list(infos["task_id"]) == [info["task_id"] for _, info in expected]
-        for action in (text("count_orders"), text("get_order", order_id="O001") * 3, "naïve ☃"):
+        for action in (
+            text("count_orders"),
+            text("get_order", order_id="O001") * 3,
+            "naïve ☃",
+            text("submit", answer={"☃": 1}),
+        ):
             observations, rewards, terminated, truncated, infos = envs.step([action] * 2)
             results = [env.step(action) for env in singles]
             assert list(observations) == [result[0] for result in results]

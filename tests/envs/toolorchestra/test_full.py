@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 import pytest
 import yaml
+from answering import wrong
 
 from toolorchestra.agents.policies.base import play_episode
 from toolorchestra.agents.policies.reference import NullPolicy
@@ -84,7 +85,10 @@ def test_further_tools_stand_beside_the_worlds_own(
 ) -> None:
     _, info = make_env(tools=level).reset(seed=0)
     assert info["tool_names"] == (*mini.tools, *beside)
-    assert [schema["function"]["name"] for schema in info["tools"]] == list(info["tool_names"])
+    assert [schema["function"]["name"] for schema in info["tools"] if schema != info["tools"][-1]] == [
+        *mini.tools,
+        *beside,
+    ]
     _, info = make_env().reset(seed=0, options={"tools": level})
     assert info["tool_names"] == (*mini.tools, *beside)
 
@@ -95,13 +99,14 @@ def test_the_three_settings_of_table_1_differ_in_the_tools_alone(make_env: Make,
         env = make_env(tools=level)
         observation, info = env.reset(seed=0)
         assert info["tool_names"] == there
-        assert ("<tool_call>" in observation) is bool(there)
+        assert [schema["function"]["name"] for schema in info["tools"]] == [*there, "submit"]
+        assert "<tool_call>" in observation
         assert info["messages"][-1] == make_env().reset(seed=0)[1]["messages"][-1]
     alone = make_env(tools="none")
     alone.reset(seed=0)
     *_, info = alone.step(calls_of("get_order"))
     assert info["calls"][0].status == "PARSE_ERR"
-    *_, info = alone.step("It cannot be done.")
+    *_, info = alone.step(wrong(alone))
     assert (info["outcome"], len(info["M"])) == ("failed", 3)
 
 
@@ -240,7 +245,7 @@ def test_cost_and_time_of_experts_are_those_of_the_episode(make_env: Make, catal
     assert [child.name for child in ada.children] == ["ada"]
     (own,) = env.unwrapped.episode.turns
     assert info["cost"] == pytest.approx(ada.cost + bob.cost + own.cost)
-    *_, info = env.step("I give up.")
+    *_, info = env.step(wrong(env))
     _, end = env.unwrapped.episode.turns
     cost, seconds = own.cost + end.cost, own.seconds + end.seconds
     assert info["M"][-2:] == pytest.approx([-(ada.cost + bob.cost + cost), -(1.0 + seconds)])

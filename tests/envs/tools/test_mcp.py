@@ -13,6 +13,7 @@ from typing import Any
 
 import gymnasium as gym
 import pytest
+from answering import wrong
 
 import toolorchestra
 from toolorchestra.agents.policies.reference import OraclePolicy
@@ -72,7 +73,7 @@ def test_each_episode_has_a_session_of_its_own_which_ends_with_it(env: gym.Env[A
         env.reset(seed=seed)
         assert [called(env, "note", text="a").value["result"] for _ in range(2)] == ["1 notes", "2 notes"]
         if seed:
-            env.step("No.")
+            env.step(wrong(env))
             tools: McpTools = env.unwrapped._mcp  # type: ignore[attr-defined]
             assert tools._connections._thread is None  # it holds nothing open
 
@@ -93,7 +94,7 @@ def test_a_process_of_stdio_lives_for_one_episode(tmp_path: Path) -> None:
         assert processes() == before
         assert called(env, "note", text="a").value == {"result": "1 notes"}
         assert len(processes()) == len(before) + 1
-        env.step("No.")
+        env.step(wrong(env))
         assert processes() == before
 
 
@@ -127,7 +128,7 @@ def test_the_tools_are_methods_for_trl(url: str) -> None:
     assert "['a'] 3" in methods.tagged(tags={"a": 1}, limit=3)
     schema = transformers.utils.get_json_schema(type(methods).tagged)["function"]["parameters"]["properties"]
     assert schema["tags"]["type"] == "object"
-    methods.answer("No.")
+    methods.submit(answer={}, message="No.")
 
 
 # ---------------------------------------------------------------------------------------------- what goes wrong
