@@ -21,6 +21,8 @@ from toolorchestra.toolscale.errors import OptionError
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of inspect_ai and what it brings
 ENV = "ToolOrchestra-Restaurant-v0"
+END = '<tool_call>{"name": "submit", "arguments": {"answer": {}}}</tool_call>'
+"""A message that ends an episode, with a wrong answer."""
 
 
 def outputs(texts: list[str]) -> list[ModelOutput]:
@@ -51,7 +53,7 @@ def test_an_evaluation_of_inspect_finds_the_rewards_of_gymnasium(tmp_path: Path)
             written.append(str(policy.act(observation, info)))
             observation, _, terminated, truncated, info = env.step(written[-1])
             over = terminated or truncated
-    written.append("I cannot help you with that.")
+    written.append(END)
     model = get_model("mockllm/model", custom_outputs=outputs(written))
     (log,) = evaluate(
         toolorchestra(ENV, difficulty=2), model=model, limit=2, max_samples=1, log_dir=str(tmp_path), display="none"

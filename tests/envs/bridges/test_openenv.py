@@ -29,6 +29,8 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # of OpenEnv and what it brin
 ENV = "ToolOrchestra-Restaurant-v0"
 ROOT = Path(__file__).parents[3]
 uvloop.new_event_loop().close()  # the first one makes a pipe that lasts as long as the process
+END = '<tool_call>{"name": "submit", "arguments": {"answer": {}}}</tool_call>'
+"""A message that ends an episode, with a wrong answer."""
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +104,8 @@ def test_calls_may_be_structured_and_a_number_is_text(url: str) -> None:
         told = client.step({"message": "", "tool_calls": [call]}).observation
         assert told["messages"][0]["tool_call_id"] == "a"
         assert not client.step({"message": '<tool_call>{"name": "x"}</tool_call>'}).done
-        assert client.step({"message": 42}).done  # verifiers sends a reply that is JSON decoded
+        told = client.step({"message": 42}).observation  # verifiers sends a reply that is JSON decoded
+        assert "There is no call in this message" in str(told["messages"])
 
 
 def test_many_sessions_at_once_are_apart(url: str, reference: Any) -> None:
@@ -202,11 +205,11 @@ def test_a_client_cannot_reach_another_session(url: str) -> None:
     with GenericEnvClient(base_url=url).sync() as victim, GenericEnvClient(base_url=url).sync() as attacker:
         victim.reset(seed=3, episode_id="mine")
         attacker.reset(seed=3, episode_id="mine")
-        assert attacker.step({"message": "No."}).done
+        assert attacker.step({"message": END}).done
         assert attacker.state() == {"episode_id": "mine", "step_count": 1}
         assert victim.state() == {"episode_id": "mine", "step_count": 0}
         assert json.loads(get(url, "/state")[1]) == {"episode_id": None, "step_count": 0}
-        assert get(url, "/step", {"action": {"message": "No."}, "episode_id": "mine"})[0] == 400
+        assert get(url, "/step", {"action": {"message": END}, "episode_id": "mine"})[0] == 400
         assert not victim.step({"message": '<tool_call>{"name": "list_menu"}</tool_call>'}).done
     for name in ("mine", "0", "../mine"):
         guess = GenericEnvClient(base_url=f"{url}").sync()
@@ -226,8 +229,8 @@ def test_nothing_that_a_client_is_sent_tells_the_reference(url: str) -> None:
             env.reset(seed=seed)
             task = env.unwrapped.task  # type: ignore[attr-defined]
             secrets |= {task.answer} | {json.dumps(call.arguments) for call in task.reference_calls if call.arguments}
-            shown += [str(client.reset(seed=seed)), str(client.step({"message": "It is done."})), str(client.state())]
-            env.step("It is done.")
+            shown += [str(client.reset(seed=seed)), str(client.step({"message": END})), str(client.state())]
+            env.step(END)
             secrets.add(env.unwrapped.episode.why)  # type: ignore[attr-defined]  # it says what was expected
     text = "\n".join(shown)
     assert len(secrets) > 40
@@ -252,7 +255,7 @@ def test_a_malformed_action_is_refused_and_the_session_goes_on(url: str, action:
         client.reset(seed=0)
         with pytest.raises(RuntimeError, match="VALIDATION_ERROR"):
             client.step(action)
-        assert client.step({"message": "Goodbye."}).done
+        assert client.step({"message": END}).done
 
 
 def test_a_message_beyond_the_limit_ends_its_own_connection_only(url: str) -> None:
@@ -262,7 +265,7 @@ def test_a_message_beyond_the_limit_ends_its_own_connection_only(url: str) -> No
             huge.reset(seed=0)
             with pytest.raises(Exception, match=r"(?i)1009|closed|connect"):
                 huge.step({"message": "x" * (bridge.MAX_FRAME + 1)})
-        assert other.step({"message": "Goodbye."}).done
+        assert other.step({"message": END}).done
 
 
 def test_a_failure_of_the_server_is_not_shown(url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,6 +28,8 @@ from toolorchestra.envs.tmatr.teacher import teach
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of verifiers and what it brings
 MODULES = Path(__file__).parents[3] / "examples" / "verifiers"
+END = '<tool_call>{"name": "submit", "arguments": {"answer": {}}}</tool_call>'
+"""A message that ends an episode, with a wrong answer."""
 
 
 @pytest.fixture(autouse=True)
@@ -89,7 +91,7 @@ def test_an_evaluation_of_verifiers_finds_the_rewards_of_gymnasium(
         texts = []
         total, over = 0.0, False
         while not over:
-            texts.append(str(policy.act(observation, info)) if number else "I cannot help you with that.")
+            texts.append(str(policy.act(observation, info)) if number else END)
             observation, reward, terminated, truncated, info = env.step(texts[-1])
             total, over = total + float(reward), terminated or truncated
         replies[env.unwrapped.episode.instruction], wanted[task.id] = texts, total  # type: ignore[attr-defined]
@@ -164,7 +166,7 @@ def test_its_own_taskset_of_openenv_plays_what_is_served(
         messages, reward = reference(seed)
         env.reset(seed=seed)
         asked = json.dumps(env.unwrapped.episode.instruction, ensure_ascii=False)  # type: ignore[attr-defined]
-        replies[asked.strip('"')] = messages if seed else ["I cannot help you with that."]
+        replies[asked.strip('"')] = messages if seed else [END]
         wanted.append(reward if seed else 0.0)
     fake_server.respond = texts_of(replies)
     config = tmp_path / "openenv.toml"  # its taskset cannot be chosen by options: it is made first without them
