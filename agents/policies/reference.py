@@ -82,7 +82,7 @@ class RandomPolicy(_GuessingPolicy):
 
     def _answer(self, observation: str, slots: Sequence[AnswerSlot] | None = None) -> str:
         words = [word.strip('",:{}[]') for word in observation.split()[-40:]]
-        seen = [word for word in words if word] or ["done"]
+        seen = [word for word in words if word and "\\" not in word] or ["done"]  # no box that a prompt shows
         if slots is not None:
             filled = {slot.name: self._fill(slot, seen) for slot in slots}
             return msgspec.json.encode({"answer": filled}).decode()
