@@ -17,6 +17,7 @@ It imports nothing else of the library. Its modules, from the ground up:
     filters                          are the tasks good,
     verifier_mutations,              and is their verification? By mutants,
     verifier_attacks                 and by detours and changed slots (slot_attacks)
+    exploiter                        what pays without understanding, of what may be answered (answer_fillers)
     exchange, preferences            other formats; preferences between tools, with preference_groups (of tools),
                                      preference_mentions and preference_words (what an instruction means)
     domain_statistics, domain_card   what a domain holds, as figures and as Markdown

@@ -2,6 +2,7 @@
 
 - `environment`: `check_environment`, which runs all checks on any environment of the library.
 - `one_agent`: the checks of environments of one agent; `hostile`: hostile actions, and the check that sends them.
+- `attacks`: what the checks of the verification of domains report.
 - `several_agents`: the checks of environments of several agents.
 - `report`: what checks report.
 """

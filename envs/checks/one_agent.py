@@ -25,6 +25,7 @@ from toolorchestra.agents.policies.base import Policy, play_episode, write_calls
 from toolorchestra.agents.policies.reference import NoisyOraclePolicy
 from toolorchestra.agents.policies.registry import make_policy
 from toolorchestra.envs.base import OrchestrationEnv
+from toolorchestra.envs.checks.attacks import attacks_finding, exploit_finding, share
 from toolorchestra.envs.checks.hostile import HostileCheck
 from toolorchestra.envs.checks.report import CheckVerdict, Finding, Progress
 from toolorchestra.envs.checks.wording import wording_finding
@@ -32,6 +33,7 @@ from toolorchestra.envs.sources.questions import try_answers
 from toolorchestra.envs.world import World
 from toolorchestra.toolscale.domain import SPLITS, Domain
 from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.exploiter import ExploitReport, try_exploits
 from toolorchestra.toolscale.task import Call, Task
 from toolorchestra.toolscale.tool import Status
 from toolorchestra.toolscale.verifier_attacks import AttackReport, try_attacks
@@ -349,7 +351,7 @@ def _verifier_found(subject: Subject, parts: list[list[VerifierReport]]) -> Find
     counts.update({name: tally.total() for name, tally in tallies.items()})  # `+=` would drop what is 0
     counts.update({f"{name}: {kind}": n for name, tally in tallies.items() for kind, n in tally.items()})
     counts["equivalent"] = sum(surprise.equivalent for surprise in surprises)
-    killed, accepted = _share(counts["killed"], counts["mutants"]), _share(counts["accepted"], counts["variants"])
+    killed, accepted = share(counts["killed"], counts["mutants"]), share(counts["accepted"], counts["variants"])
     survivors = counts["mutants"] - counts["killed"]
     line = f"{killed:.2%} of {counts['mutants']:,} mutants judged failed"
     if survivors:
@@ -368,7 +370,7 @@ def _verifier_found(subject: Subject, parts: list[list[VerifierReport]]) -> Find
 
 def _attacked(subject: Subject) -> tuple[list[tuple[Domain, list[Task]]], int]:
     """Return the domains with the tasks that are attacked, and of how many tasks of each domain one is taken."""
-    domains = [(world, tasks) for world, tasks in subject.worlds.values() if isinstance(world, Domain)]
+    domains = _domains(subject)
     step = max(1, -(-sum(len(tasks) for _, tasks in domains) // MAX_ATTACKED))
     return [(world, tasks[::step]) for world, tasks in domains], step
 
@@ -394,48 +396,27 @@ def _attacks_found(subject: Subject, parts: list[AttackReport]) -> Finding:
     report = AttackReport()
     for part in parts:
         report.add(part)
-    domains, step = _attacked(subject)
-    total = _attacked_tasks(subject)
-    if not domains:
-        return Finding("note", "no domain: the check `verifier` tries the answers to questions")
-    paid, tried, accepted, rephrased = (
-        counter.total() for counter in (report.paid, report.tried, report.accepted, report.rephrased)
-    )
-    line = (
-        f"{paid:,} of {tried:,} attacks paid ({_share(paid, tried):.2%}), "
-        f"{_share(accepted, rephrased):.2%} of {rephrased:,} rephrasings accepted"
-        + (f" (one of {step} tasks of each domain was tried)" if step > 1 else "")
-    )
-    wrong, right = _attack_lines(report)
-    examples = [
-        f"{kind}: {task}: {text!r}: {why}" for kind, found in report.examples.items() for task, text, why in found
-    ]
-    details = [*wrong, *examples, *right]  # long lists are cut at their end
-    counts = {"tasks": total, "attacks": tried, "paid": paid, "rephrasings": rephrased, "accepted": accepted}
-    return Finding("pass" if report.passed else "fail", line, counts, details)
+    return attacks_finding(report, _attacked_tasks(subject), _attacked(subject)[1])
 
 
-def _attack_lines(report: AttackReport) -> tuple[list[str], list[str]]:
-    """Return a line for each kind that was judged wrongly at least once, and for each of the others."""
-    attacks = [
-        (report.paid[kind] > 0, f"attack: {kind}: {report.paid[kind]:,} of {n:,} paid")
-        for kind, n in sorted(report.tried.items())
-    ]
-    rephrasings = [
-        (report.accepted[kind] < n, f"rephrasing: {kind}: {report.accepted[kind]:,} of {n:,} accepted")
-        for kind, n in sorted(report.rephrased.items())
-    ]
-    lines = [*attacks, *rephrasings]
-    return [line for wrong, line in lines if wrong], [line for wrong, line in lines if not wrong]
+def _domains(subject: Subject) -> list[tuple[Domain, list[Task]]]:
+    return [(world, tasks) for world, tasks in subject.worlds.values() if isinstance(world, Domain)]
 
 
-def _share(part: int, whole: int) -> float:
-    return part / whole if whole else 1.0
+def _exploited(subject: Subject, part: range) -> list[ExploitReport]:
+    """Search for the best exploits of a part of the domains."""
+    domains = _domains(subject)
+    return [try_exploits(*domains[number]) for number in subject.steps(part)]
+
+
+def _exploit_found(_: Subject, parts: list[list[ExploitReport]]) -> Finding:
+    """Strategies without understanding earn little."""
+    return exploit_finding([report for part in parts for report in part])
 
 
 def _wording(subject: Subject) -> Finding:
     """Whether requests and answers read as people write."""
-    return wording_finding([(w, t) for w, t in subject.worlds.values() if isinstance(w, Domain)])
+    return wording_finding(_domains(subject))
 
 
 def _coverage(subject: Subject) -> Finding:
@@ -472,6 +453,7 @@ DIVIDED: dict[str, DividedCheck] = {
     "random": DividedCheck(lambda subject: subject.random_episodes, _random_solved, _random_found),
     "verifier": DividedCheck(_tasks, _verified, _verifier_found),
     "attacks": DividedCheck(_attacked_tasks, _tried, _attacks_found),
+    "exploit": DividedCheck(lambda subject: len(_domains(subject)), _exploited, _exploit_found),
 }
 """The checks whose work can be divided among workers."""
 
@@ -492,6 +474,7 @@ CHECKS: dict[str, Callable[[Subject], Finding]] = {
     "hostile": _hostile,
     "verifier": lambda subject: _whole(subject, "verifier"),
     "attacks": lambda subject: _whole(subject, "attacks"),
+    "exploit": lambda subject: _whole(subject, "exploit"),
     "wording": _wording,
     "coverage": _coverage,
 }

@@ -17,7 +17,7 @@ PAGES = [ROOT / "docs" / f"{name}.md" for name in ("cli", "recipes")]
 SHORTER = {"validate": ["--only", "gymnasium", "random", "coverage"]}
 """Commands that are run in part, but for a test marked `long`: a line of the rest is one of another check."""
 OTHER_CHECKS = re.compile(
-    r". +(oracle|null|determinism|snapshot|hostile|verifier|attacks|wording)\b|TIMEOUT\)|\d+ lines on "
+    r". +(oracle|null|determinism|snapshot|hostile|verifier|attacks|exploit|wording)\b|TIMEOUT\)|\d+ lines on "
 )
 
 

@@ -13,7 +13,7 @@ import pytest
 import toolorchestra
 from toolorchestra.envs.checks import one_agent, report as report_module
 from toolorchestra.envs.checks.environment import check_environment
-from toolorchestra.envs.checks.one_agent import CHECKS, _attack_lines
+from toolorchestra.envs.checks.one_agent import CHECKS
 from toolorchestra.envs.checks.report import CheckReport, CheckResult
 from toolorchestra.envs.checks.wording import wording_finding
 from toolorchestra.envs.play import Play, PlaySnapshot
@@ -26,7 +26,6 @@ from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.task import Call, Task, write_tasks
 from toolorchestra.toolscale.tool import Status
 from toolorchestra.toolscale.typed_answers import TypedAnswer
-from toolorchestra.toolscale.verifier_attacks import AttackReport
 from toolorchestra.toolscale.verify import SOLVED
 
 CUSTOM = "ToolOrchestra-Custom-v0"
@@ -73,10 +72,11 @@ def test_the_mini_domain_passes_all_checks(quick_folder: Path):
         "verifier": "100.00% of 384 mutants judged failed, 100.00% of 334 legitimate variants judged solved",
         "attacks": f"0 of {attacked['attacks']:,} attacks paid (0.00%), "
         f"100.00% of {attacked['rephrasings']:,} rephrasings accepted",
+        "exploit": "best exploit 100.0% (random 50.0%; at most 3 points more), without calls 0.00% (at most 1%)",
         "wording": "wording to look at: sentences 5, registers 4, ids 1",
         "coverage": "6 of 12 tools are on a reference trajectory; tasks: train 34, test 6, test_intents 8",
     }
-    assert [result.verdict for result in report.results] == [*["pass"] * 9, "note", "note"]
+    assert [result.verdict for result in report.results] == [*["pass"] * 9, "note", "note", "note"]
     assert min(attacked["attacks"], attacked["rephrasings"]) > 200
     for name, count in {"oracle": 48, "null": 48, "random": 200, "snapshot": 48, "hostile": 200}.items():
         assert [step[1:] for step in reported if step[0] == name] == [(done, count) for done in range(count + 1)]
@@ -411,17 +411,6 @@ def test_a_report_reads_as_text_and_as_a_condition():
     report = CheckReport("X-v0", (passed, failed))
     assert not report
     assert str(report) == "X-v0\npass  a                0.0 s  fine\nfail  b                0.0 s  not fine"
-
-
-def test_kinds_that_were_judged_wrongly_stand_before_the_others() -> None:
-    report = AttackReport()
-    report.tried.update({"a": 9, "b": 9, "c": 9})
-    report.paid.update({"b": 1})
-    report.rephrased.update({"d": 5, "e": 5})
-    report.accepted.update({"d": 5, "e": 4})
-    wrong, right = _attack_lines(report)
-    assert wrong == ["attack: b: 1 of 9 paid", "rephrasing: e: 4 of 5 accepted"]
-    assert [line.split(":")[1] for line in right] == [" a", " c", " d"]
 
 
 def test_attacks_are_tried_on_a_sample_of_many_tasks(quick: Domain, monkeypatch: pytest.MonkeyPatch):
