@@ -7,6 +7,7 @@ bytes.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -93,6 +94,12 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         return self.observations.get(self.agent, "")
 
 
+@functools.lru_cache(maxsize=256)  # every step asks for them
+def measured(tools: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names of tools in the order of M: all but `submit`, which is the answer."""
+    return tuple(name for name in tools if name != SUBMIT)
+
+
 class Episode(msgspec.Struct, omit_defaults=True, kw_only=True):
     """An episode, in progress or over.
 
@@ -149,7 +156,7 @@ class Episode(msgspec.Struct, omit_defaults=True, kw_only=True):
     @property
     def measured(self) -> tuple[str, ...]:
         """Names of the tools in the order of M: all but `submit`, which is the answer."""
-        return tuple(name for name in self.tools if name != SUBMIT)
+        return measured(self.tools)
 
     @property
     def calls(self) -> Iterator[CallRecord]:

@@ -26,7 +26,7 @@ import numpy as np
 from toolorchestra.agents.chat.base import ChatModel
 from toolorchestra.agents.experts.specification import ExpertSpec
 from toolorchestra.envs.answer_modes import AnswerMode, make_slots
-from toolorchestra.envs.episode import Episode
+from toolorchestra.envs.episode import Episode, measured
 from toolorchestra.envs.executor import Outages
 from toolorchestra.envs.model_judge import ModelJudge, make_judge
 from toolorchestra.envs.orchestrator_rates import DEFAULT_ORCHESTRATOR, OrchestratorRates
@@ -38,7 +38,6 @@ from toolorchestra.toolscale.domain import SPLITS
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError, unknown_name
 from toolorchestra.toolscale.preferences import PreferencePair, read_pairs
 from toolorchestra.toolscale.task import Task
-from toolorchestra.toolscale.typed_answers import SUBMIT
 
 RENDER_MODES = ("ansi", "human")
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -279,8 +278,7 @@ class TaskEnv:
         setup = self._begin(asked, world, chosen)
         names, instruction, preferred = tuple(setup.tools), asked.instruction, None
         if setup.preference is not None:
-            measured = tuple(name for name in names if name != SUBMIT)
-            preferred = self._prefer(setup.preference, measured, task)
+            preferred = self._prefer(setup.preference, measured(names), task)
             if preferred is not None and preferred.instruction:
                 instruction = f"{instruction}\n\n{preferred.instruction}"
         self._preference = preferred

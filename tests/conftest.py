@@ -32,6 +32,7 @@ from toolorchestra.toolscale.domain_folder import load_domain, make_domain, read
 from toolorchestra.toolscale.errors import install_line
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.tool import ToolResult
+from toolorchestra.toolscale.verify import Failure, Reference
 from toolorchestra.toolscale.workers.ray_cluster import import_ray
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -85,6 +86,23 @@ def nothing_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
 def mini() -> Domain:
     """The mini domain."""
     return load_domain(MINI)
+
+
+@pytest.fixture
+def judge_by(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., list[str]]], None]:
+    """Let another function judge typed answers, of which nothing is kept."""
+
+    def judge(function: Callable[..., list[str]]) -> None:
+        fidelity_of_prose = Reference.fidelity
+
+        def fidelity(self: Reference, answer: str, typed: Any) -> tuple[Failure, ...]:
+            if typed is None:
+                return fidelity_of_prose(self, answer, typed)
+            return tuple(Failure("fidelity", message) for message in function(answer, typed))
+
+        monkeypatch.setattr(Reference, "fidelity", fidelity)
+
+    return judge
 
 
 @pytest.fixture(scope="session")

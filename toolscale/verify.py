@@ -63,11 +63,30 @@ class Verdict(msgspec.Struct, frozen=True):
 SOLVED = Verdict()
 
 
+_MAX_JUDGED = 8  # answers to a task whose judgement is kept
+_MAX_JUDGED_CHARACTERS = 2_000  # of one of them
+
+
 class Reference(msgspec.Struct, frozen=True):
-    """What a task's reference trajectories do, that of `reference_calls` first."""
+    """What a task's reference trajectories do, that of `reference_calls` first, and what is wrong in some answers.
+
+    Rollouts of one task often end with the same answer, which is read once.
+    """
 
     task: Task
     effects: tuple[ReferenceEffects, ...]
+    judged: dict[str, tuple[TypedAnswer | None, tuple[Failure, ...]]] = {}
+
+    def fidelity(self, answer: str, typed: TypedAnswer | None) -> tuple[Failure, ...]:
+        """Return what is wrong with an answer."""
+        known = self.judged.get(answer)
+        if known is not None and known[0] is typed:
+            return known[1]
+        wrong = judge_mentions(answer, self.task.communicate) if typed is None else judge_typed(answer, typed)
+        found = tuple(Failure("fidelity", message) for message in wrong)
+        if len(self.judged) < _MAX_JUDGED and len(answer) <= _MAX_JUDGED_CHARACTERS:
+            self.judged[answer] = typed, found
+        return found
 
 
 class ReferenceEffects(msgspec.Struct, frozen=True):
@@ -116,8 +135,7 @@ class Verifier:
         The answer is judged as prose, or slot by slot where it is `typed`.
         """
         known = self.reference(task)
-        wrong = judge_mentions(answer, task.communicate) if typed is None else judge_typed(answer, typed)
-        fidelity = tuple(Failure("fidelity", message) for message in wrong)
+        fidelity = known.fidelity(answer, typed)
         touched = session.touched()
         # a call that was refused has found out what a refusal reports
         operated = session.operated | session.refused if task.refuses else session.operated

@@ -149,9 +149,9 @@ def takes_the_last_of_two(text: str, typed: TypedAnswer) -> list[str]:
     ],
 )
 def test_a_comparison_that_is_too_loose_is_found_out(
-    mini: Domain, monkeypatch: pytest.MonkeyPatch, broken: Callable[..., Any], kinds: set[str]
+    mini: Domain, judge_by: Callable[..., None], broken: Callable[..., Any], kinds: set[str]
 ) -> None:
-    monkeypatch.setattr(verification, "judge_typed", broken)
+    judge_by(broken)
     report = try_attacks(mini, mini.tasks())
     assert not report.passed
     assert kinds <= {kind for kind, paid in report.paid.items() if paid}
@@ -159,14 +159,12 @@ def test_a_comparison_that_is_too_loose_is_found_out(
 
 
 @pytest.mark.parametrize("strict", ["1,234.50 is text", "capitals"])
-def test_a_comparison_that_is_too_strict_is_found_out(
-    mini: Domain, monkeypatch: pytest.MonkeyPatch, strict: str
-) -> None:
+def test_a_comparison_that_is_too_strict_is_found_out(mini: Domain, judge_by: Callable[..., None], strict: str) -> None:
     def exact(text: str, typed: TypedAnswer) -> list[str]:
         plain = {typed.written(), json.dumps(json.loads(typed.written()), indent=2)}
         return [] if text in plain else [strict]
 
-    monkeypatch.setattr(verification, "judge_typed", exact)
+    judge_by(exact)
     report = try_attacks(mini, mini.tasks())
     assert not report.passed
     assert report.accepted["as it is"] == report.rephrased["as it is"]

@@ -7,11 +7,12 @@ import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
+from toolorchestra.toolscale import verify as verification
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import TaskError
 from toolorchestra.toolscale.task import Call, Task
 from toolorchestra.toolscale.tool import Status
-from toolorchestra.toolscale.verify import Verdict
+from toolorchestra.toolscale.verify import Verdict, Verifier
 
 Step = tuple[str, dict[str, Any]]
 Judge = Callable[..., Verdict]
@@ -290,3 +291,20 @@ def test_being_refused_by_a_guard_counts_where_the_right_answer_is_a_refusal(min
     assert session.refused == set()
     session.close()
     again.close()
+
+
+def test_an_answer_is_read_once_and_as_prose_and_typed_apart(mini: Domain, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = next(task for task in mini.tasks() if task.intent == "ask_price")
+    typed, reference = mini.slots.of(task), Verifier(mini.database, mini.tools).reference(task)
+    right = typed.written()
+    read: list[str] = []
+    judge = verification.judge_typed
+    monkeypatch.setattr(verification, "judge_typed", lambda text, slots: read.append(text) or judge(text, slots))
+    assert [reference.fidelity(right, typed) for _ in range(3)] == [()] * 3
+    assert read == [right]
+    assert reference.fidelity("{}", None) != ()  # as prose
+    assert "expected an object" in reference.fidelity("{}", typed)[0].message
+    for number in range(20):
+        reference.fidelity(f"{number}", typed)
+    assert len(reference.judged) == 8
+    assert reference.fidelity(right + " " * 3_000, typed) == ()

@@ -297,12 +297,12 @@ def test_verifier_finds_that_only_look_ups_by_identity_count(
     )
 
 
-def test_verifier_finds_right_answers_judged_failed(check: Callable[..., CheckResult], monkeypatch: pytest.MonkeyPatch):
+def test_verifier_finds_right_answers_judged_failed(check: Callable[..., CheckResult], judge_by: Callable[..., None]):
     def literal(text: str, typed: TypedAnswer) -> list[str]:
         """Judge, and take no spelling but one."""
         return [] if text == typed.written() else ["another spelling"]
 
-    monkeypatch.setattr(verification, "judge_typed", literal)
+    judge_by(literal)
     result = check("verifier")
     accepted, variants = result.counts["accepted"], result.counts["variants"]
     assert result.verdict == "fail"
