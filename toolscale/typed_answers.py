@@ -216,7 +216,11 @@ def _is_that_day(text: str, date: str) -> bool:
     named = next((day for day in calendar.day_name if text.startswith(day.casefold())), None)
     if named is None or "?" in date:
         return True
-    return calendar.day_name[datetime.date.fromisoformat(date[1:]).weekday()] == named
+    try:
+        day = datetime.date.fromisoformat(date[1:])
+    except ValueError:  # there is no such day
+        return False
+    return calendar.day_name[day.weekday()] == named
 
 
 def _number(value: float | str) -> str:
