@@ -19,7 +19,7 @@ from toolorchestra.toolscale.answer_slots import OUTCOME
 from toolorchestra.toolscale.mentions import MONTHS, tokens
 from toolorchestra.toolscale.observed import named_values
 from toolorchestra.toolscale.task import Task
-from toolorchestra.toolscale.typed_answers import AnswerSlot, SlotType, TypedAnswer, Value, judge_typed, readings
+from toolorchestra.toolscale.typed_answers import AnswerSlot, SlotType, TypedAnswer, Value, readings, reads_right
 
 _OUTCOMES = frozenset((OUTCOME, f"first_{OUTCOME}", f"second_{OUTCOME}"))
 _BY_SIGN: Mapping[str, tuple[SlotType, ...]] = {"#": ("number", "money"), "@": ("date",), "~": ("time",)}
@@ -150,9 +150,7 @@ class SeenTask:
         return [v for v, reads, kinds in seen if not types.isdisjoint(kinds) or not options.isdisjoint(reads)]
 
     def _is_right(self, place: int, value: Value) -> bool:
-        typed = self.typed
-        one = TypedAnswer((typed.slots[place],), (typed.right[place],), (typed.values[place],))
-        return not judge_typed(one.written([value]), one)
+        return reads_right(value, self.typed.right[place], several=self.typed.slots[place].several)
 
 
 def _values(results: Sequence[Any]) -> list[Value]:

@@ -18,7 +18,7 @@ from toolorchestra.toolscale.answer_slots import OUTCOME, SlotTable
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.mentions import MONTHS
 from toolorchestra.toolscale.task import Task
-from toolorchestra.toolscale.typed_answers import AnswerSlot, TypedAnswer, Value, readings
+from toolorchestra.toolscale.typed_answers import AnswerSlot, TypedAnswer, Value, reads_right
 
 Neighbours = Mapping[str, Sequence[Value]]
 """Values of slots that other tasks of the intent have, by the names of the slots."""
@@ -66,10 +66,12 @@ def wrong_answers(typed: TypedAnswer, neighbours: Neighbours, key: str) -> Itera
     rng = random.Random(f"attacks:{key}")
     written = _Written(typed)
     for place, (slot, right, value) in enumerate(zip(typed.slots, typed.right, typed.values, strict=True)):
-        others = [other for other in neighbours.get(slot.name, ()) if not _reads_right(other, right, slot)]
+        others = [
+            other for other in neighbours.get(slot.name, ()) if not reads_right(other, right, several=slot.several)
+        ]
         others = rng.sample(others, min(MAX_NEIGHBOURS, len(others)))
         for kind, other in _changed(slot, value, others):
-            if kind in _ALWAYS_WRONG or not _reads_right(other, right, slot):
+            if kind in _ALWAYS_WRONG or not reads_right(other, right, several=slot.several):
                 yield Attempt(kind, written.with_value(place, other), False)
         yield Attempt("slot missing", written.without(place), False)
         yield Attempt("slot twice", written.with_more(slot.name, value), False)
@@ -126,19 +128,6 @@ class _Written:
 
 def _written(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
-
-
-def _reads_right(value: Any, right: Sequence[frozenset[str]], slot: AnswerSlot) -> bool:
-    """Return whether a value reads as what is right in a slot."""
-    if not slot.several:
-        return not isinstance(value, list) and not right[0].isdisjoint(readings(value))
-    left = list(right)
-    for item in value if isinstance(value, list) else [] if value is None else [value]:
-        match = next((one for one in left if not one.isdisjoint(readings(item))), None)
-        if match is None:
-            return False
-        left.remove(match)
-    return not left
 
 
 def _changed(slot: AnswerSlot, value: Value, others: Sequence[Value]) -> Iterator[tuple[str, Any]]:

@@ -117,11 +117,12 @@ def judge_typed(text: str, expected: TypedAnswer) -> list[str]:
     return [
         f"the slot {slot.name!r} has {_shown(found[slot.name])}, expected {_shown(value)}"
         for slot, right, value in zip(expected.slots, expected.right, expected.values, strict=True)
-        if not _is_right(found[slot.name], right, several=slot.several)
+        if not reads_right(found[slot.name], right, several=slot.several)
     ]
 
 
-def _is_right(value: Value, right: tuple[frozenset[str], ...], *, several: bool) -> bool:
+def reads_right(value: Value, right: Sequence[frozenset[str]], *, several: bool) -> bool:
+    """Return whether a value reads as what is right in a slot; of several, whether each does, in any order."""
     if not several:
         return not isinstance(value, list) and not right[0].isdisjoint(readings(value))
     found = [readings(one) for one in (value if isinstance(value, list) else [] if value is None else [value])]

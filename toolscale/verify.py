@@ -61,8 +61,6 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 SOLVED = Verdict()
-
-
 _MAX_JUDGED = 8  # answers to a task whose judgement is kept
 _MAX_JUDGED_CHARACTERS = 2_000  # of one of them
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from toolorchestra.toolscale import slot_attacks, verify as verification
+from toolorchestra.toolscale import verify as verification
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.slot_attacks import attempts, neighbours_of, slots_of, spellings, wrong_answers
-from toolorchestra.toolscale.typed_answers import AnswerSlot, TypedAnswer, judge_typed
+from toolorchestra.toolscale.typed_answers import AnswerSlot, TypedAnswer, judge_typed, readings
 from toolorchestra.toolscale.verifier_attacks import try_attacks
 
 
@@ -128,7 +128,7 @@ def takes_the_first_number(text: str, typed: TypedAnswer) -> list[str]:
     except (ValueError, KeyError, TypeError):
         return ["no"]
     pairs = zip(words, typed.right, strict=True)
-    right = all(not r or any(not r[0].isdisjoint(slot_attacks.readings(word)) for word in w) for w, r in pairs)
+    right = all(not r or any(not r[0].isdisjoint(readings(word)) for word in w) for w, r in pairs)
     return [] if right else ["no"]
 
 
