@@ -1,20 +1,24 @@
-"""Measure what the words of a question to an expert are worth: in each domain, episodes and single steps.
+"""Measure what it is worth to tell an expert what it needs: in each domain, episodes and single steps.
 
-    python benchmarks/experts_asked.py                60 test tasks of each domain, about four minutes on a laptop
+    python benchmarks/experts_asked.py                60 test tasks of each domain, about six minutes on a laptop
     python benchmarks/experts_asked.py --tasks 5      a quick look
     python benchmarks/experts_asked.py --record       writes benchmarks/results/experts_asked.json
 
-Episodes: a policy asks the strongest generalist nonsense, or for the next step in plain words, or for each look-up and
-reference call by name, and does what comes back. Steps: along the look-ups and the reference trajectory, the strongest
-expert of each trade is asked for the step that is due, which comes back right if it is that call, and for a sum, which
-comes back right if it is its value. Work that suits a trade is told apart from work that does not.
+Episodes: a policy asks the strongest generalist and does what comes back. It asks about anything and shows nothing, the
+request and each result with a probability of one half, or all of them; or it shows nothing and asks for each look-up
+and reference call in words that have the values: by its name in the tools, with typing errors, in words of its own or
+in German (tests/data/own_words.yaml, for the restaurant alone). Steps: along the look-ups and the reference trajectory,
+the strongest expert of each trade is asked for the step that is due, which comes back right if it is that call, and for
+a sum, which comes back right if it is its value. Work that suits a trade is told apart from work that does not.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import random
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,22 +26,16 @@ from provenance import provenance
 
 from toolorchestra.agents.experts.specification import Role
 from toolorchestra.agents.experts.trades import is_misplaced
-from toolorchestra.agents.policies.base import play_episode
-from toolorchestra.agents.policies.registry import make_policy
-from toolorchestra.agents.policies.scripted_questions import (
-    NONSENSE,
-    PLAIN,
-    NamedStepPolicy,
-    ScriptedQuestionPolicy,
-    named,
-)
+from toolorchestra.agents.policies.base import Policy, play_episode
+from toolorchestra.agents.policies.scripted_questions import UNINFORMED, NamedStepPolicy, ScriptedQuestionPolicy, named
 from toolorchestra.cli.environments import environment
-from toolorchestra.envs.checks.asked import ask_nonsense
+from toolorchestra.envs.checks.asked import ask_uninformed
 from toolorchestra.envs.ground_truth.domain_steps import kind_of_work
 from toolorchestra.envs.tools.experts import ExpertTool
 from toolorchestra.toolscale.intervals import wilson_interval
-from toolorchestra.toolscale.task import Task
-from toolorchestra.toolscale.tool import ToolContext
+from toolorchestra.toolscale.task import Call, Task
+from toolorchestra.toolscale.tool import Tool, ToolContext
+from toolorchestra.toolscale.yaml_reader import read_yaml
 
 DOMAINS = (
     "Ecommerce", "Education", "Entertainment", "Finance", "Medicine", "Railway", "Restaurant", "Sport", "Travel",
@@ -45,17 +43,55 @@ DOMAINS = (
 )  # fmt: skip
 TRADES: tuple[Role, ...] = ("generalist", "math", "code", "query")
 RESULTS = Path(__file__).parent / "results" / "experts_asked.json"
+WORDS = Path(__file__).parent.parent / "tests" / "data" / "own_words.yaml"
 
 
-def episodes(env: Any, tasks: list[Task]) -> dict[str, float]:
-    """Return the share of tasks solved by each way of asking the strongest generalist."""
-    policies = {
-        "left out": make_policy("strongest"),
-        "plain words": ScriptedQuestionPolicy(questions=PLAIN),
+def values(call: Call, rng: random.Random) -> str:
+    """Return the values of a call in any order."""
+    lists = (value if isinstance(value, list) else [value] for value in call.arguments.values() if value is not None)
+    found = [str(item) for items in lists for item in items]
+    rng.shuffle(found)
+    return ", ".join(found)
+
+
+def mistyped(tool: Tool, call: Call, rng: random.Random) -> str:
+    """Return what a tool is for, with letters of half of the longer words exchanged, and the values of a call."""
+    words = tool.description.split(". ")[0].split()
+    for place, word in enumerate(words):
+        if len(word) > 3 and rng.random() < 0.5:
+            at = rng.randrange(1, len(word) - 1)
+            words[place] = word[:at] + word[at + 1] + word[at] + word[at + 2 :]
+    return f"{' '.join(words)}: {values(call, rng)}"
+
+
+class Worded:
+    """Asks in words of somebody's own: the first of those written down for each tool, or the second, in German."""
+
+    def __init__(self, position: int) -> None:
+        self._words, self._position = read_yaml(WORDS), position
+
+    def __call__(self, tool: Tool, call: Call, rng: random.Random) -> str:
+        """Return the question for a call of a tool."""
+        return f"{self._words[tool.name][self._position]} {values(call, rng)}"
+
+
+def policies(domain: str) -> dict[str, Policy]:
+    """Return what asks in each way."""
+    found: dict[str, Policy] = {
+        "half": ScriptedQuestionPolicy(shown=0.5),
+        "everything": ScriptedQuestionPolicy(),
         "by name": NamedStepPolicy(),
+        "typing errors": NamedStepPolicy(words=mistyped),
     }
-    found = {"nonsense": ask_nonsense(env, tasks).share}
-    for name, policy in policies.items():
+    if domain == "Restaurant":
+        found |= {"own words": NamedStepPolicy(words=Worded(0)), "German": NamedStepPolicy(words=Worded(1))}
+    return found
+
+
+def episodes(env: Any, domain: str, tasks: list[Task]) -> dict[str, float]:
+    """Return the share of tasks solved by each way of asking the strongest generalist."""
+    found = {"nothing": ask_uninformed(env, tasks).share}
+    for name, policy in policies(domain).items():
         plays = (
             play_episode(env, policy, seed=number, options={"task_id": task.id}) for number, task in enumerate(tasks)
         )
@@ -80,24 +116,14 @@ def steps(env: Any, tasks: list[Task]) -> dict[str, Counter[str]]:
             work = kind_of_work(play.tools[call.name])
             for trade, expert in experts.items():
                 suited = "wrong trade" if is_misplaced(trade, work) else "right trade"
-                asked = {
-                    suited: named(play.tools[call.name], call),
-                    "vague": PLAIN[place % len(PLAIN)],
-                    "nonsense": NONSENSE[place % len(NONSENSE)],
+                everything = ["request", *(record.id for record in play.episode.calls)]
+                asked: dict[str, tuple[str, list[str]]] = {
+                    suited: (named(play.tools[call.name], call), []),
+                    suited.replace("trade", "trade, all shown"): ("", everything),
+                    "nothing": (UNINFORMED[place % len(UNINFORMED)], []),
                 }
-                for way, question in asked.items():
-                    scene = (
-                        play.session,
-                        play.task,
-                        play.world,
-                        play.episode,
-                        play.messages,
-                        play.tools,
-                        "",
-                        (),
-                        place,
-                    )
-                    value = expert.run({"question": question}, ToolContext(*scene)).value or {}
+                for way, (question, shown) in asked.items():
+                    value = ask(expert, question, play, place, shown)
                     proposed = value.get("call", {})
                     right = (proposed.get("name"), proposed.get("arguments")) == (call.name, call.arguments)
                     found[trade][f"{way}, asked"] += 1
@@ -108,10 +134,10 @@ def steps(env: Any, tasks: list[Task]) -> dict[str, Counter[str]]:
     return found
 
 
-def ask(expert: ExpertTool, question: str, play: Any, number: int) -> dict[str, Any]:
-    """Return an expert's reply to a question at the present point of an episode."""
+def ask(expert: ExpertTool, question: str, play: Any, number: int, shown: Sequence[str] = ()) -> dict[str, Any]:
+    """Return an expert's reply to a question at the present point of an episode, shown the request and results."""
     scene = (play.session, play.task, play.world, play.episode, play.messages, play.tools, "", (), number)
-    value: dict[str, Any] = expert.run({"question": question}, ToolContext(*scene)).value or {}
+    value: dict[str, Any] = expert.run({"question": question, "context": shown}, ToolContext(*scene)).value or {}
     return value
 
 
@@ -121,7 +147,8 @@ def strongest(tools: Any, trade: Role) -> ExpertTool:
     return max(experts, key=lambda tool: tool.spec.price.input + tool.spec.price.output)
 
 
-WAYS = ("right trade", "vague", "wrong trade", "nonsense")
+WAYS = ("right trade", "right trade, all shown", "wrong trade", "wrong trade, all shown", "nothing")
+ASKED = ("nothing", "half", "everything", "by name", "typing errors", "own words", "German")
 
 
 def share(counts: Counter[str], way: str) -> str:
@@ -142,14 +169,15 @@ def main() -> None:
     solved: dict[str, dict[str, float]] = {}
     counted: dict[str, Counter[str]] = {trade: Counter() for trade in TRADES}
     by_domain: dict[str, Any] = {}
-    print("| domain | nonsense | plain words | left out | by name |\n|---|---|---|---|---|")
+    print(f"| domain | {' | '.join(ASKED)} |\n|" + "---|" * (1 + len(ASKED)))
     for domain in given.domains:
         env = environment(f"ToolOrchestra-{domain}-v0", tools="full")
         tasks = env.source.tasks("test")
         tasks = tasks[:: max(1, len(tasks) // given.tasks)][: given.tasks]
-        solved[domain] = one = episodes(env, tasks)
-        ways = ("nonsense", "plain words", "left out", "by name")
-        print(f"| {domain} | " + " | ".join(f"{one[way]:.1%}" for way in ways) + " |", flush=True)
+        solved[domain] = one = episodes(env, domain, tasks)
+        print(
+            f"| {domain} | " + " | ".join(f"{one[way]:.1%}" if way in one else "–" for way in ASKED) + " |", flush=True
+        )
         by_domain[domain] = steps(env, tasks)
         for trade, counts in by_domain[domain].items():
             counted[trade].update(counts)

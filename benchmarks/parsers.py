@@ -36,7 +36,7 @@ from toolorchestra.agents.chat.base import hermes_calls
 from toolorchestra.agents.subagents import parsing as subagents
 from toolorchestra.envs import parsing
 from toolorchestra.envs.dialogue import user_reading
-from toolorchestra.envs.ground_truth import design_problems, parts, tool_words, wording
+from toolorchestra.envs.ground_truth import design_problems, given, sums, tool_similarity
 from toolorchestra.envs.masorchestra.paper_parser import parse_paper_design
 from toolorchestra.envs.masorchestra.parser import parse_design
 from toolorchestra.envs.model_judge import read_reply
@@ -103,6 +103,7 @@ def parsers() -> dict[str, Parser]:
     table = domain.slots
     facts: Any = [user_reading.RequestFact(name, "1", name, (name, f"{name} id")) for name in ("order", "date", "chef")]
     python, renderer = SimulatedPython(), DesignRenderer(("CoTAgent",))
+    similarity = tool_similarity.tool_similarity(domain)
     facts_of_tools = tool_facts(domain.tools.values())
     found: dict[str, Parser] = {
         "message: parse": lambda text: parsing.parse(text).size,
@@ -144,11 +145,9 @@ def parsers() -> dict[str, Parser]:
         "dialogue: done": lambda text: (user_reading.reports_done(text), user_reading.asks_if_done(text)),
         "dialogue: calls": lambda text: user_reading.requests(text, ["pay_bill"]),
         "dialogue: facts": lambda text: user_reading.requested_facts(f"{text}?", facts),
-        "question: words": lambda text: (wording.content(text), tool_words.words_of_text(text)),
-        "question: next": lambda text: (wording.asks_next(text), wording.asks_to_conclude(text)),
-        "question: sum": lambda text: (wording.asked_sum(text), wording.asks_for_sum(text)),
-        "question: all": lambda text: wording.asks_for_all(text, "How many rivers cross Brenholm?", frozenset()),
-        "question: parts": parts.words_of,
+        "question: tools": similarity.of,
+        "question: sum": sums.asked_sum,
+        "question: request": lambda text: given.repeats(text, "How many rivers cross Brenholm?"),
         "question: answers": lambda text: design_problems.split_answer(text, ("1", "2")),
         "python: simulated": lambda text: python.run({"code": text[:4000]}, NO_CONTEXT),
         "python: noise": result_lines,

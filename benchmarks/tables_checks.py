@@ -89,13 +89,16 @@ def judge_bounds() -> str:
 def experts_episodes() -> str:
     """Episodes solved by a policy that asks the strongest expert, by what it asks."""
     asked = {
-        "nonsense": "nonsense",
-        "plain words": "the next step in plain words",
-        "left out": "question left out",
+        "nothing": "nothing",
+        "half": "half of the conversation",
+        "everything": "all of it",
         "by name": "each step by name",
+        "typing errors": "with typing errors",
+        "own words": "in own words",
+        "German": "in German",
     }
     rows = [
-        [domain, *(f"{percent(one[key])}%" for key in asked)]
+        [domain, *(f"{percent(one[key])}%" if key in one else "–" for key in asked)]
         for domain, one in read("experts_asked")["episodes"].items()
     ]
     return markdown("domain|" + "|".join(f"{words}:" for words in asked.values()), rows)
@@ -110,12 +113,12 @@ def experts_steps() -> str:
     rows = []
     for trade, counts in trades.items():
         cells = []
-        for kind in ("right trade", "vague", "wrong trade", "nonsense"):
+        for kind in ("right trade", "right trade, all shown", "wrong trade", "wrong trade, all shown", "nothing"):
             asked, right = counts[f"{kind}, asked"], counts[f"{kind}, right"]
             share = success_share([1.0] * right + [0.0] * (asked - right))
             cells.append(f"{percent(share.estimate)}% [{percent(share.low)}, {percent(share.high)}]" if asked else "–")
         rows.append([trade, *cells])
-    titles = "by name, work that suits the trade|the next step|by name, work that does not|nonsense"
+    titles = "by name, work that suits the trade|the same, all shown|by name, other work|the same, all shown|nothing"
     return markdown(f"trade|{titles}", rows)
 
 

@@ -45,11 +45,12 @@ def raw_ids(domain: Domain) -> frozenset[str]:
         for column in keys:
             if table.columns[column].type == "TEXT":
                 rows = domain.database.base.execute(f"SELECT DISTINCT {quote(column)} FROM {quote(name)}")
-                found.update(value for (value,) in rows if isinstance(value, str) and _is_id(value))
+                found.update(value for (value,) in rows if isinstance(value, str) and is_id(value))
     return frozenset(found)
 
 
-def _is_id(value: str) -> bool:
+def is_id(value: str) -> bool:
+    """Return whether a key is a code that only the database tells; see `raw_ids`."""
     if len(value) <= _PUBLIC and value.isalpha():
         return False
     letters = any(character.isalpha() for character in value)

@@ -89,6 +89,7 @@ class Baseline(Policy):
 
     def act(self, observation: str, info: Info) -> Any:
         """Return the calls of the script's next turn, or what it proposes."""
+        self.experts = [role.shown(info["messages"]) for role in self.experts]
         try:
             if self._script is None:
                 calls = self._start()

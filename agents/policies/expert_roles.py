@@ -8,7 +8,7 @@ proposed next call.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -30,8 +30,10 @@ SUBAGENT_JOBS: dict[str, Job] = {
 }
 """Jobs of ParaManager's tools, which take a ``model_id`` and a ``subtask``."""
 PREFIX_JOBS: dict[str, Job] = {"ask": "answer", "math": "math", "code": "code", "query": "search"}
-"""Jobs by the prefix of the names of ToolOrchestra's expert tools, which take a ``question``."""
+"""Jobs by the prefix of the names of ToolOrchestra's expert tools, which take a ``question`` and its ``context``."""
 
+REQUEST = "request"
+"""What the user's request is called in the `context` of an expert tool, beside the ids of results."""
 Proposal = Call | str
 """The next step that an expert proposes: a call, or an answer."""
 
@@ -48,6 +50,7 @@ class ExpertRole(msgspec.Struct, frozen=True):
         tool: The tool that asks it.
         parameter: The tool's parameter for the question; the user's request by default.
         fixed: Arguments of every call.
+        context: What it is shown, where the tool has a parameter for that: "request", and ids of results.
         price: Its price in the tool's description, US dollars per million tokens read plus written, or None.
     """
 
@@ -57,10 +60,32 @@ class ExpertRole(msgspec.Struct, frozen=True):
     parameter: str
     fixed: Mapping[str, Any] = {}
     price: float | None = None
+    context: tuple[str, ...] | None = None
 
     def call(self, words: str | None = None) -> Call:
-        """Return the call that asks it a question, by default the user's request."""
-        return Call(self.tool, dict(self.fixed) if words is None else {**self.fixed, self.parameter: words})
+        """Return the call that asks it a question, by default what comes next, or for the whole."""
+        arguments = dict(self.fixed)
+        if words is not None:
+            arguments[self.parameter] = words
+        if self.context:
+            arguments["context"] = list(self.context)
+        return Call(self.tool, arguments)
+
+    def shown(self, messages: Iterable[Mapping[str, Any]]) -> ExpertRole:
+        """Return the same, shown the user's request and all results in a conversation, where the tool can be."""
+        if self.context is None:
+            return self
+        results = (str(message["tool_call_id"]) for message in messages if message["role"] == "tool")
+        return msgspec.structs.replace(self, context=(REQUEST, *dict.fromkeys(results)))
+
+    def limited(self, keep: Callable[[str], bool]) -> ExpertRole:
+        """Return the same, shown of what it is shown only what is kept."""
+        return msgspec.structs.replace(self, context=tuple(filter(keep, self.context or ())))
+
+    @property
+    def alone(self) -> ExpertRole:
+        """The same, shown nothing but its question."""
+        return self if self.context is None else msgspec.structs.replace(self, context=())
 
     def cost(self) -> float:
         """Return its price per million tokens read plus written, from the tool's description or the shipped catalogue.
@@ -93,9 +118,10 @@ def expert_roles(tools: Iterable[Mapping[str, Any]]) -> list[ExpertRole]:
             models = parameters["model_id"]["enum"]
             found += [ExpertRole(model, SUBAGENT_JOBS[name], name, "subtask", {"model_id": model}) for model in models]
         prefix, _, expert = name.partition("_")
-        if prefix in PREFIX_JOBS and expert and set(parameters) == {"question"}:
+        if prefix in PREFIX_JOBS and expert and set(parameters) == {"question", "context"}:
             prices = [float(price) for price in _PRICE.findall(function.get("description", ""))]
-            found.append(ExpertRole(expert, PREFIX_JOBS[prefix], name, "question", {}, sum(prices) if prices else None))
+            price = sum(prices) if prices else None
+            found.append(ExpertRole(expert, PREFIX_JOBS[prefix], name, "question", {}, price, (REQUEST,)))
     return found
 
 

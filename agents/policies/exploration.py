@@ -9,7 +9,7 @@ import gymnasium
 import msgspec
 
 from toolorchestra.agents.policies.base import Info, Policy, write_calls
-from toolorchestra.agents.policies.expert_roles import ExpertRole, expert_roles, proposal
+from toolorchestra.agents.policies.expert_roles import REQUEST, ExpertRole, expert_roles, proposal
 from toolorchestra.agents.policies.reference import NoisyOraclePolicy
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.task import Call
@@ -31,7 +31,7 @@ class ExplorerPolicy(Policy):
         if min(turns, calls) < 1:
             raise OptionError(f"Expected at least one turn of one call, got {turns} of {calls}.")
         self.turns, self.calls = turns, calls
-        self._roles: list[tuple[str, tuple[str, ...]]] = []
+        self._roles: list[tuple[str, tuple[str, ...], bool]] = []
         self._summarised, self._left = False, 0
         self._env: Any = None
 
@@ -42,7 +42,7 @@ class ExplorerPolicy(Policy):
         parameters = {tool["function"]["name"]: tool["function"]["parameters"] for tool in info["tools"]}
         self._summarised = _SUMMARISER in parameters
         self._roles = [
-            (name, tuple(found["properties"].get("model_id", {}).get("enum", ())))
+            (name, tuple(found["properties"].get("model_id", {}).get("enum", ())), "context" in found["properties"])
             for name, found in parameters.items()
             if not found["required"] and name != _SUMMARISER
         ]
@@ -66,8 +66,9 @@ class ExplorerPolicy(Policy):
 
     def _calls(self) -> Iterator[Call]:
         for _ in range(self.rng.randint(1, self.calls)):
-            name, models = self.rng.choice(self._roles)
-            yield Call(name, {"model_id": self.rng.choice(models)} if models else {})
+            name, models, shown = self.rng.choice(self._roles)
+            arguments = {"model_id": self.rng.choice(models)} if models else {}
+            yield Call(name, arguments | ({"context": [REQUEST]} if shown else {}))
 
 
 class QueryingOraclePolicy(NoisyOraclePolicy):
@@ -101,7 +102,7 @@ class QueryingOraclePolicy(NoisyOraclePolicy):
                 return followed
         elif self._roles and self.rng.random() < self.ask:
             self._awaits_reply = True
-            return write_calls([self.rng.choice(self._roles).call()], self._env.preface)
+            return write_calls([self.rng.choice(self._roles).shown(info["messages"]).call()], self._env.preface)
         return super().act(observation, info)
 
     def _follow(self, info: Info) -> Any:

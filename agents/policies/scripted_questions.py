@@ -1,23 +1,26 @@
-"""Policies that ask one expert in given words and do what comes back: how much the words of a question matter.
+"""Policies that ask one expert in given words and do what comes back: what it is worth to tell an expert what it needs.
 
-`ScriptedQuestionPolicy` asks the same questions in turn, whatever comes back; with `NONSENSE` it is an attack on
-simulated experts, which must not solve anything. `NamedStepPolicy` knows the look-ups and the reference trajectory and
-asks for each of their steps by name.
+`ScriptedQuestionPolicy` asks the same questions in turn, whatever comes back, and shows all of the conversation or a
+share of it. With nothing shown it is an attack on simulated experts, which must solve next to nothing.
+`NamedStepPolicy` knows the look-ups and the reference trajectory, asks for each of their steps by name, and shows
+next to nothing beside.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import random
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import gymnasium
 
 from toolorchestra.agents.policies.base import Info
 from toolorchestra.agents.policies.baselines import Direct, Script
-from toolorchestra.agents.policies.expert_roles import ExpertRole, Job, proposal
+from toolorchestra.agents.policies.expert_roles import REQUEST, ExpertRole, Job, Proposal, proposal
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.task import Call, Task
 from toolorchestra.toolscale.tool import Status, Tool
+from toolorchestra.toolscale.typed_answers import SUBMIT
 
 PLAIN = (
     "What should I do next?",
@@ -28,20 +31,20 @@ PLAIN = (
     "Given what has been found out so far, what remains to be done?",
 )
 """Questions for the next step, in plain words."""
-NONSENSE = (
+UNINFORMED = (
+    *PLAIN,
+    "",
+    "help",
+    "next",
+    "Was soll ich jetzt tun?",
+    "Tell me a joke about penguins. What should I do next?",
     "What is the capital of France?",
-    "What is the weather in Paris?",
-    "Tell me a joke about penguins.",
-    "Who painted the Mona Lisa?",
     "Translate 'good morning' into Portuguese.",
     "asdf qwer zxcv",
-    "Write a poem about the sea.",
-    "How do volcanoes erupt?",
     "1 + 1",
-    "yes",
     "?",
 )
-"""Questions that have nothing to do with any request."""
+"""Questions that say nothing of any request."""
 
 
 class ScriptedQuestionPolicy(Direct):
@@ -52,17 +55,29 @@ class ScriptedQuestionPolicy(Direct):
         expert: Name of the expert, by default the first one.
         questions: What it asks.
         job: In which role.
+        shown: Probability with which the request, and each result, is shown with a question.
+        tries: How often it asks for a step.
     """
 
     needs: ClassVar[tuple[Job, ...]] = ()
 
     def __init__(
-        self, seed: int = 0, expert: str | None = None, questions: Sequence[str] = PLAIN, job: Job = "answer"
+        self,
+        seed: int = 0,
+        expert: str | None = None,
+        questions: Sequence[str] = PLAIN,
+        job: Job = "answer",
+        shown: float = 1.0,
+        tries: int = 3,
     ) -> None:
         super().__init__(seed, expert)
         if not questions:
             raise OptionError("Expected at least one question to ask, got none.")
-        self.questions, self.job = tuple(questions), job
+        if not 0 <= shown <= 1:
+            raise OptionError(f"Expected the probability `shown` in [0, 1], got {shown!r}.")
+        if tries < 1:
+            raise OptionError(f"Expected to ask for a step at least once, got tries={tries}.")
+        self.questions, self.job, self.share, self.tries = tuple(questions), job, shown, tries
         self._asked = 0
 
     def reset(self, env: gymnasium.Env[Any, Any], observation: str, info: Info) -> None:
@@ -71,20 +86,26 @@ class ScriptedQuestionPolicy(Direct):
         self._asked = self.rng.randrange(len(self.questions))
 
     def propose(self) -> Script:
-        """Ask the next question."""
-        self._asked += 1
-        (reply,) = yield [self.chosen().call(self.questions[self._asked % len(self.questions)])]
-        return proposal(reply)
+        """Ask the next question, again if no call comes back where the answer is one."""
+        found: Proposal | None = None
+        for _ in range(self.tries):
+            self._asked += 1
+            (reply,) = yield [self.chosen().call(self.questions[self._asked % len(self.questions)])]
+            found = proposal(reply)
+            if isinstance(found, Call) or self._env.play.typed is None or SUBMIT not in self._env.play.tools:
+                break
+        return found
 
     def chosen(self) -> ExpertRole:
-        """Return the expert to ask."""
-        return self.role(self.job)
+        """Return the expert to ask, shown what it is shown this time."""
+        return self.role(self.job).limited(lambda _: self.rng.random() < self.share)
 
 
 class NamedStepPolicy(Direct):
     """Asks one expert for each look-up and reference call by its purpose and its values, and does what it says.
 
-    It shows what asking well is worth: the knowledge of what to ask for is given, the rest is the expert's. A step that
+    It shows what asking well is worth: the knowledge of what to ask for is given, the rest is the expert's. Nothing of
+    the conversation is shown, but the request for a step without values to name, and all for the answer. A step that
     was not taken then is asked for again.
 
     Args:
@@ -92,16 +113,24 @@ class NamedStepPolicy(Direct):
         expert: Name of the expert, by default the first one.
         job: In which role.
         tries: How often a step is asked for.
+        words: Returns the question for a call of a tool.
     """
 
     privileged = True
     needs: ClassVar[tuple[Job, ...]] = ()
 
-    def __init__(self, seed: int = 0, expert: str | None = None, job: Job = "answer", tries: int = 3) -> None:
+    def __init__(
+        self,
+        seed: int = 0,
+        expert: str | None = None,
+        job: Job = "answer",
+        tries: int = 3,
+        words: Callable[[Tool, Call, random.Random], str] | None = None,
+    ) -> None:
         super().__init__(seed, expert)
         if tries < 1:
             raise OptionError(f"Expected to ask for a step at least once, got tries={tries}.")
-        self.job, self.tries = job, tries
+        self.job, self.tries, self.words = job, tries, words or named
         self._left: list[Call] = []
         self._asked = 0
 
@@ -114,15 +143,21 @@ class NamedStepPolicy(Direct):
 
     def propose(self) -> Script:
         """Ask for the next step, or for the final answer when none is left."""
-        while self._left and (self._asked == self.tries or (self._asked and self._was_made(self._left[0]))):
-            self._left.pop(0)
-            self._asked = 0
-        words = FINAL
-        if self._left:
-            words = named(self._env.play.tools[self._left[0].name], self._left[0])
+        while True:
+            while self._left and (self._asked == self.tries or (self._asked and self._was_made(self._left[0]))):
+                self._left.pop(0)
+                self._asked = 0
+            if not self._left:
+                (reply,) = yield [self.role(self.job).call(FINAL)]
+                return proposal(reply)
             self._asked += 1
-        (reply,) = yield [self.role(self.job).call(words)]
-        return proposal(reply)
+            call = self._left[0]
+            words = self.words(self._env.play.tools[call.name], call, self.rng)
+            expert = self.role(self.job)
+            keep = () if any(value is not None for value in call.arguments.values()) else (REQUEST,)
+            (reply,) = yield [expert.limited(keep.__contains__).call(words)]
+            if isinstance(found := proposal(reply), Call):
+                return found
 
     def _was_made(self, wanted: Call) -> bool:
         made = (call for call in self._env.episode.calls if call.status is Status.OK and call.name == wanted.name)
@@ -134,8 +169,8 @@ FINAL = "All is done. Write the final answer to the user."
 """The question for the final answer."""
 
 
-def named(tool: Tool, call: Call) -> str:
-    """Return the question for a call, such as "Look up a dish by id. With: dish D07."."""
+def named(tool: Tool, call: Call, rng: random.Random | None = None) -> str:
+    """Return the question for a call, such as "Look up a dish by id. With: dish D07."; nothing is drawn."""
     purpose = tool.description.split(". ")[0].rstrip(".")
     values = ", ".join(f"{name} {_written(value)}" for name, value in call.arguments.items() if value is not None)
     return f"{purpose}. With: {values}." if values else f"{purpose}."

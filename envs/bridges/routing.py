@@ -209,7 +209,7 @@ class RoutingEnv(gymnasium.Env[NDArray[np.float32], np.int64]):
         """Ask an expert about the present step; one that is not there costs a turn."""
         name = self.experts[expert]
         role = self._roles.get(name)
-        call = Call(name, {}) if role is None else role.call()
+        call = Call(name, {}) if role is None else role.shown(self.env.play.messages).call()
         *_, info = self.env.step([{"name": call.name, "arguments": call.arguments}])
         record = next(iter(info["calls"]), None)
         answered = record is not None and record.status is Status.OK

@@ -3,6 +3,7 @@ from .design_problems import (
     DesignProblems as DesignProblems,
     ReadingModel as ReadingModel,
 )
+from .given import Given as Given
 from .known_answers import KnownAnswersWarning as KnownAnswersWarning, check_ground_truth as check_ground_truth
 from .parts import Part as Part, find_part as find_part, parts_of as parts_of, problem_of as problem_of
 from .questions import QuestionRequest as QuestionRequest

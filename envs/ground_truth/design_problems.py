@@ -1,8 +1,8 @@
 """The problem that each agent of a design has to solve, from which simulated models answer.
 
 An agent's input is matched with the parts of the question, as the input would read if every agent before it were right;
-an input that asks for no part asks the whole question, one that asks for a sum is told the sum, and one that lies
-beside the question gets an answer beside it. The answers that the agent reads decide which steps are left:
+one that asks for a sum is told the sum, and one that asks for no part asks the whole question, which every agent is
+shown. The answers that the agent reads decide which steps are left:
 
 - a sub-question that comes with its answer is information and not a request, unless the input asks for nothing else;
 - an answer that the agent reads is adopted, in a step of reading. A wrong one makes all that is built on it wrong;
@@ -24,8 +24,9 @@ import msgspec
 
 from toolorchestra.agents.chat.base import ChatModel, ChatRequest, Completion, WrappedModel
 from toolorchestra.agents.problems import LOOKED_UP, Act, GroundTruth, Problem, Step
+from toolorchestra.envs.ground_truth.given import unclear
 from toolorchestra.envs.ground_truth.parts import find_part, needed, parts_of, problem_of
-from toolorchestra.envs.ground_truth.wording import Balance, asks_for_all, asks_for_sum, beside, content, sum_problem
+from toolorchestra.envs.ground_truth.sums import asked_sum, sum_problem
 from toolorchestra.toolscale.answers import equal_cached
 from toolorchestra.toolscale.task import Task
 
@@ -87,9 +88,6 @@ class DesignProblems:
         self._task, self._parts, self._whole = task, parts_of(task), problem_of(task)
         count = len(self._whole.steps)
         self._all_targets = tuple(target % count for target in self._whole.targets)
-        self._subject = content(f"{task.instruction} {task.answer}").union(
-            *(content(f"{p.question} {p.answer}") for p in self._parts)
-        )
         self._targets: dict[str, tuple[int, ...]] = {}
         self._right: dict[str, str] = {}
         for agent in agents:
@@ -100,10 +98,9 @@ class DesignProblems:
         """Return what an agent has to solve, given the answers that it reads, by the ids of the agents they are of."""
         targets = self._targets[agent.id]
         if not targets:
-            text = agent.filled(given)
-            expression = asks_for_sum(text)
+            expression = asked_sum(agent.filled(given))
             key = self._task.id
-            return AgentProblem(beside(key, text) if expression is None else sum_problem(key, expression))
+            return AgentProblem(unclear(key) if expression is None else sum_problem(key, expression))
         known: dict[int, str] = {}
         candidates = []
         for parent, answer in given.items():
@@ -132,7 +129,7 @@ class DesignProblems:
     def _find_targets(self, agent: DesignAgent) -> tuple[int, ...]:
         """Return which steps an input asks for.
 
-        All targets of the question if it asks for none in particular; none if it lies beside the question.
+        All targets of the question if it asks for none in particular; none if it asks for a sum.
         """
         if not agent.input:
             return self._all_targets
@@ -142,13 +139,7 @@ class DesignProblems:
         found = dict.fromkeys(part for part in parts if part is not None)
         read = {part for parent in agent.references for part in self._targets.get(parent, ())}
         asked = tuple(part for part in found if part not in read) or tuple(found)
-        return asked or (() if self._is_beside(text) else self._all_targets)
-
-    def _is_beside(self, text: str) -> bool:
-        """Return whether a text asks for something else than the question, such as a sum."""
-        if asks_for_all(text, self._task.instruction, self._subject):
-            return False
-        return asks_for_sum(text) is not None or Balance(text, self._subject).is_beside
+        return asked or (() if asked_sum(text) is not None else self._all_targets)
 
     def _remaining(self, targets: Sequence[int], known: Mapping[int, str]) -> tuple[list[Step], list[int]]:
         """Return the steps that are left, and their positions in the whole problem."""

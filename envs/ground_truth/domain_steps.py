@@ -1,19 +1,22 @@
-"""What a question asks of the work in a domain: the step that it is about, and the problem that this poses.
+"""What a question asks of the work in a domain, and the problem that this poses to who is asked.
 
-The words of the question decide (`toolorchestra.envs.ground_truth.tool_words`):
+What can be worked out follows from what is given (`toolorchestra.envs.ground_truth.given`). A step needs
 
-- it asks what comes next, or for the whole request: the next call that is due, a look-up first while one is needed;
-- it names a step that is due by its purpose and its values: that call, `NAMED` logits easier, since nothing has to be
-  found out first; without the values, no easier. While its values cannot be known yet, what is due first;
-- it asks for another call: that one, with the values that it names;
-- it asks for a sum: its value;
-- it asks for the final answer: the answer, which is right only once the facts are known;
-- it lies beside the subject: an answer beside the subject.
+- its purpose: the user's request, or a question that is about its tool, which similarity to the tools tells
+  (`toolorchestra.envs.ground_truth.tool_similarity`). A question that is similar to no tool may be in any language, and
+  is taken as meant if it names the values;
+- its values, which must stand in what is given: ids always, others if the conversation shows them, since what it does
+  not show, such as the day that "next Monday" is, is understood from the request.
+
+Of the steps that are due and have all of it, the one that the question names is the problem, else the first one. It is
+`NAMED` logits easier if the question names its purpose and all its values, as nothing has to be found out first. If
+only the purpose is lacking, it is `GUESSED` logits harder. If values are lacking, what is right is to say so. The
+answer is a step like the others; it is due when no call is.
 
 A look-up of the task (`Task.lookups`) is due while a call of the reference trajectory that is due takes an id that
 neither the request nor a result has shown, and the look-up would show it; once the id is known, in whatever way, it is
 not. It is as hard as a task of level 1, since levels count the reference calls alone; so is a call that repeats the one
-before it for another entry. A step that is asked for by its words is harder for an expert whose trade it does not suit.
+before it for another entry. A step is harder for an expert whose trade it does not suit.
 """
 
 from __future__ import annotations
@@ -21,8 +24,8 @@ from __future__ import annotations
 import copy
 import functools
 import random
-import zlib
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import msgspec
 
@@ -31,25 +34,13 @@ from toolorchestra.agents.experts.trades import MISPLACED, MISTAKES, WorkKind, i
 from toolorchestra.agents.policies.base import write_calls
 from toolorchestra.agents.problems import Problem, Step
 from toolorchestra.envs.episode import CallRecord
+from toolorchestra.envs.ground_truth.given import MAX_CHARACTERS, UNCLEAR, UNKNOWN, UNTOLD, Given, repeats, unclear
 from toolorchestra.envs.ground_truth.parts import level_difficulty
-from toolorchestra.envs.ground_truth.tool_words import ToolWords, argument_specs, tool_words
-from toolorchestra.envs.ground_truth.wording import (
-    MAX_CHARACTERS,
-    UNCLEAR,
-    UNKNOWN,
-    Balance,
-    asks_for_all,
-    asks_for_sum,
-    asks_next,
-    asks_to_conclude,
-    beside,
-    content,
-    repeats,
-    sum_problem,
-)
+from toolorchestra.envs.ground_truth.sums import asked_sum, sum_problem
+from toolorchestra.envs.ground_truth.tool_similarity import tool_similarity
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.guess import Guesser
-from toolorchestra.toolscale.lookups import finds, ids_known, ids_taken, raw_ids
+from toolorchestra.toolscale.lookups import finds, ids_in, ids_known, ids_taken, is_id, raw_ids
 from toolorchestra.toolscale.mentions import mentions, tokens
 from toolorchestra.toolscale.task import Call, Task, after_lookups
 from toolorchestra.toolscale.tool import Status, Tool, ToolContext
@@ -59,19 +50,18 @@ SUBJECT = "function_calling"
 """Subject of the skill that the steps of a domain's tasks take."""
 NAMED = 1.0
 """How much easier, in logits, a step is that is asked for by its purpose and values than one that must be found."""
+GUESSED = 3.0
+"""How much harder, in logits, a step is whose values are given and whose purpose is not."""
 
-_NEAR = 0.85  # share of the best tool's score with which another may be meant as well
-_NEAR_NAMED = 0.8  # the same for a step all of whose values are named
-_VALUES = 0.2  # what naming all values of a step counts, beside that share
-_PATIENCE = 2  # foreign words for each other one, in a question that names values
+_SIMILAR = 0.25  # least similarity of a question that is about a tool
+_NEAR = 0.7  # share of the similarity to the most similar tool with which another may be meant as well
+_FEWEST_WORDS = 2  # of a question that is similar to no tool
+_MOST_OTHERS = 6  # values that may stand beside those of the step that is meant
 
 
-def step_asked(world: Domain, context: ToolContext, text: str | None, role: Role | None = None) -> Problem:
-    """Return the problem of what a text asks an expert in a role; of what comes next if it is None."""
-    steps = _Steps(world, context)
-    if text is None or repeats(text, context.task.instruction):
-        return steps.next()
-    return _Asked(steps, text, role).problem()
+def step_asked(world: Domain, context: ToolContext, given: Given, role: Role | None = None) -> Problem:
+    """Return the problem of what an expert in a role is asked, with what it is given."""
+    return _Asked(_Steps(world, context), given, role).problem()
 
 
 def conclusion(world: Domain, context: ToolContext) -> Problem:
@@ -137,15 +127,10 @@ class _Steps:
         """Return the ids that a call takes and nothing has shown."""
         return set(ids_taken(call, raw_ids(self.world))) - self._known
 
-    def next(self) -> Problem:
-        """Return the problem of finding and taking the next step; of the answer when none is due."""
-        return self.answer() if not self.due else self.at(self.due[0])
-
-    def at(self, position: int, easier: float = 0.0, role: Role | None = None) -> Problem:
-        """Return the problem of one call of the path, so many logits easier; `role` has to take it by its means."""
+    def at(self, position: int, role: Role | None = None, harder: float = 0.0) -> Problem:
+        """Return the problem of one call of the path, so many logits harder; `role` has to take it by its means."""
         context, path, task = self.context, self.path, self.task
-        guesser = copy.copy(_guesser(self.world))
-        guesser.rng = random.Random(f"{task.id}/{position}")
+        guesser = self._guesser(position)
         later = next((call for call in path[position + 1 : position + 2] if not self._ids_lacking(call)), None)
         calls = (path[position], *_other_calls(context, guesser, path[position], later))
         right, *wrong = (write_calls([call]) for call in calls)
@@ -153,8 +138,13 @@ class _Steps:
         note = None
         if task.attack is not None and not any(c.name == task.attack.calls[0].name for c in successful(context)):
             note = write_calls(task.attack.calls[:1])
-        step = Step(right, (*mistakes, UNKNOWN), (), self._difficulty(position) - easier, None, note)
+        step = Step(right, (*mistakes, UNKNOWN), (), self._difficulty(position) + harder, None, note)
         return _single(f"{task.id}@{position}", _by_trade(step, role, kind_of_work(context.tools[path[position].name])))
+
+    def _guesser(self, position: int) -> Guesser:
+        guesser = copy.copy(_guesser(self.world))
+        guesser.rng = random.Random(f"{self.task.id}/{position}")
+        return guesser
 
     def _difficulty(self, position: int) -> float:
         """Return how hard a step is, in logits; a look-up, or the same call for the next entry, is easy."""
@@ -162,19 +152,8 @@ class _Steps:
         again = position > 0 and self._done[position - 1] and (before.name, before.stage) == (call.name, call.stage)
         return 0.0 if again or position < len(self.task.lookups) else level_difficulty(self.task)
 
-    def other(self, call: Call, role: Role | None) -> Problem:
-        """Return the problem of a call that is not due, but asked for."""
-        text = write_calls([call])
-        step = Step(text, (UNCLEAR, UNKNOWN), (), level_difficulty(self.task) - NAMED)
-        key = f"{self.task.id}@{zlib.crc32(text.encode())}"
-        return _single(key, _by_trade(step, role, kind_of_work(self.context.tools[call.name])))
-
-    def unclear(self) -> Problem:
-        """Return the problem of a question that cannot be answered by a call."""
-        return _single(f"{self.task.id}@unclear", Step(UNCLEAR, (UNKNOWN,), (), level_difficulty(self.task)))
-
-    def answer(self) -> Problem:
-        """Return the problem of wording the answer."""
+    def answer(self, harder: float = 0.0) -> Problem:
+        """Return the problem of giving the answer, so many logits harder."""
         task, typed = self.task, self.context.typed
         if typed is None:
             right, others = (
@@ -188,7 +167,7 @@ class _Steps:
         wrong = random.Random(task.id).sample(others, min(3, len(others)))
         if typed is not None and SUBMIT in self.context.tools:
             right, *wrong = (write_calls([Call(SUBMIT, msgspec.json.decode(text))]) for text in (right, *wrong))
-        return _single(f"{task.id}@answer", Step(right, (*wrong, UNKNOWN), (), level_difficulty(task)))
+        return _single(f"{task.id}@answer", Step(right, (*wrong, UNKNOWN), (), level_difficulty(task) + harder))
 
     def conclusion(self) -> Problem:
         """Return the problem of the answer, which is right only once its facts are known."""
@@ -203,107 +182,144 @@ class _Steps:
         """Return the tokens of all results."""
         return tokens(" ".join(msgspec.json.encode(call.value).decode() for call in successful(self.context)))
 
-    def done(self, name: str) -> Call | None:
-        """Return the last call of a tool on the path that was made."""
-        made = [call for call, is_done in zip(self.path, self._done, strict=True) if is_done and call.name == name]
-        return made[-1] if made else None
+    @functools.cached_property
+    def _shown(self) -> list[str]:
+        return [*tokens(self.task.instruction), *self.seen()]
+
+    def is_shown(self, text: str) -> bool:
+        """Return whether a text is an id, or stands in the request or a result."""
+        return is_id(text) or mentions(self._shown, text)
+
+    def arguments(self, position: int) -> dict[str, list[str]]:
+        """Return the texts by which the values of a call are recognised, by parameter.
+
+        Where a parameter lists its values, they are left out if there are others: people have words of their own for
+        them.
+        """
+        call = self.path[position]
+        specs = self.context.tools[call.name].parameters
+        given = {name: value for name, value in call.arguments.items() if value is not None and name in specs}
+        given = {name: value for name, value in given.items() if not specs[name].enum} or given
+        free = {name: not (specs[name].column or specs[name].format) for name in given}
+        return {name: _texts(value, free=free[name]) for name, value in given.items()}
+
+    def facts(self) -> dict[str, list[str]]:
+        """Return the same of the answer, by slot, or by the number of a fact that prose must tell."""
+        typed = self.context.typed
+        if typed is None:
+            return {str(number): [texts[0]] for number, texts in enumerate(self.task.communicate, 1)}
+        pairs = zip(typed.slots, typed.values, strict=True)
+        return {slot.name: _texts(value) for slot, value in pairs if value is not None and not slot.options}
+
+    def without(self, position: int, lacking: Sequence[str]) -> Problem:
+        """Return the problem of a call some of whose values were not given: to say which; it is wrong to guess them."""
+        call = self.path[position]
+        guesser = self._guesser(position)
+        parameters = self.context.tools[call.name].parameters
+        guessed = {name: guesser.other(parameters[name], call.arguments[name]) for name in lacking}
+        wrong = write_calls([Call(call.name, {**call.arguments, **guessed})])
+        said = UNTOLD.format(", ".join(lacking))
+        key = f"{self.task.id}@{position} without {' '.join(lacking)}"
+        return _single(key, Step(said, (wrong, UNKNOWN), (), self._difficulty(position)))
+
+    def unclear(self, said: str = UNCLEAR) -> Problem:
+        """Return the problem of a question that does not say what it is about; what is right is said."""
+        return unclear(self.task.id, SUBJECT, said, level_difficulty(self.task))
+
+
+_Due = int | None  # a position on the path, or None: the answer
 
 
 class _Asked:
-    """A text, compared with the steps that are due and with the tools of the place."""
+    """What is asked and given, compared with the steps that are due."""
 
-    def __init__(self, steps: _Steps, text: str, role: Role | None) -> None:
-        self._steps, self._text, self._role = steps, text, role
-        self._words: ToolWords = tool_words(steps.world)
-        self._written = tokens(text[:MAX_CHARACTERS])
-        self._tools = steps.context.tools
+    def __init__(self, steps: _Steps, given: Given, role: Role | None) -> None:
+        self._steps, self._given, self._role = steps, given, role
+        request = steps.task.instruction
+        self._has_request = given.has_request(request)
+        self._written = tokens(given.text)
+        question = "" if repeats(given.question, request) else given.question[:MAX_CHARACTERS]
+        self._question = tokens(question)
+        self._similar = tool_similarity(steps.world).of(question)
+        self._most_similar = max(self._similar.values())
 
     def problem(self) -> Problem:
-        """Return the problem that the text poses."""
-        steps, text = self._steps, self._text
-        request = steps.task.instruction
-        scores = {name: score for name, score in self._words.scores(text).items() if name in self._tools}
-        balance = Balance(text, self._words.subject_words([request]))
-        if balance.foreign:
-            balance = Balance(text, self._words.subject_words([request]) | self._value_words())
-        named = self._named_step(scores, balance)
-        if named is not None:
-            return named
-        if asks_to_conclude(text) and not asks_next(text):
-            return steps.conclusion()
-        if (expression := asks_for_sum(text)) is not None:
-            return sum_problem(steps.task.id, expression, self._role)
-        if asks_for_all(text, request, self._words.subject_words([request])):
-            return steps.next()
-        if scores and not balance.is_beside:
-            return self._another(scores, balance)
-        return beside(steps.task.id, text) if balance.is_beside else steps.unclear()
+        """Return the problem that is posed."""
+        due: list[_Due] = [*self._steps.due] or [None]
+        ready = [step for step in due if not self._lacking(step)]
+        meant = [step for step in ready if self._is_meant(step)]
+        named = [step for step in meant if self._is_named(step) and self._is_told(step)]
+        if not named and (expression := asked_sum(self._given.question)) is not None:
+            return sum_problem(self._steps.task.id, expression, self._role)
+        if named or meant:
+            return self._posed(self._nearest(named or meant), -NAMED if named else 0.0)
+        if ready and self._has_request:
+            return self._posed(ready[0])
+        if guessed := [step for step in ready if self._values(step) and self._is_told(step, self._given.text)]:
+            return self._posed(guessed[0], GUESSED)
+        known = [step for step in due if self._has_request or self._is_meant(step)]
+        return self._unready(known[0]) if known else self._steps.unclear()
 
-    def _named_step(self, scores: dict[str, float], balance: Balance) -> Problem | None:
-        """Return the problem of the step that is due and that the text names, if there is one."""
-        most = max(scores.values(), default=0.0)
-        best: tuple[float, int, bool, int] | None = None
-        for position in self._steps.due:
-            call = self._steps.path[position]
-            if call.name not in scores:
-                continue
-            specs = list(argument_specs(self._tools[call.name], call.arguments))
-            if any(self._words.contradicts(self._written, spec, value) for spec, value in specs):
-                continue
-            values = sum(self._words.names_value(self._written, spec, value) for spec, value in specs)
-            least = _NEAR_NAMED if specs and values == len(specs) else _NEAR
-            if scores[call.name] < least * most or not self._is_about(balance, values, len(specs)):
-                continue
-            if specs and not values and not self._words.says_verb(self._text, call.name):
-                continue
-            fit = scores[call.name] / most + _VALUES * values / max(1, len(specs))
-            rank = (fit, -position, values == len(specs), values)
-            best = rank if best is None else max(best, rank)
-        if best is None:
-            return None
-        _, place, all_named, values = best
-        position = -place
-        if not self._can_be_known(position):
-            return self._steps.next()
-        if asks_next(self._text) and not values and self._steps.path[position].arguments:
-            return None
-        return self._steps.at(position, NAMED if all_named else 0.0, self._role)
+    def _posed(self, step: _Due, harder: float = 0.0) -> Problem:
+        return self._steps.answer(harder) if step is None else self._steps.at(step, self._role, harder)
 
-    def _is_about(self, balance: Balance, values: int, parameters: int) -> bool:
-        """Return whether few enough words of the text are of something else to take it as meant."""
-        near, foreign = len(balance.known) + len(balance.work), len(balance.foreign)
-        if values or not parameters:
-            return foreign <= _PATIENCE * near
-        return near > 1 and 3 * foreign <= near
+    def _unready(self, step: _Due) -> Problem:
+        """Return the problem of a step some of whose values are not given: it is right to say so."""
+        if step is None:
+            return self._steps.unclear(UNTOLD.format("the results"))
+        return self._steps.without(step, self._lacking(step))
 
-    def _can_be_known(self, position: int) -> bool:
-        """Return whether the values of a step, not only their names, stand in the request, the results or the text."""
-        call = self._steps.path[position]
-        if position == self._steps.due[0] or call.stage <= self._steps.path[self._steps.due[0]].stage:
-            return True
-        known = [*tokens(self._steps.task.instruction), *self._steps.seen(), *self._written]
-        values = (item for value in call.arguments.values() for item in (value if isinstance(value, list) else [value]))
-        return all(mentions(known, str(value)) for value in values if value is not None)
+    def _nearest(self, steps: Sequence[_Due]) -> _Due:
+        """Return the step that the question is most similar to; the first one if it is similar to none."""
+        return max(steps, key=self._similarity) if self._most_similar >= _SIMILAR else steps[0]
 
-    def _another(self, scores: dict[str, float], balance: Balance) -> Problem:
-        """Return the problem of the call that the text asks for, which is not due."""
-        request = "" if balance.foreign else self._steps.task.instruction
-        least = _NEAR * max(scores.values())
-        for name in sorted((name for name in scores if scores[name] >= least), key=scores.__getitem__, reverse=True):
-            call = self._words.call_in(self._tools[name], self._text, request) or self._steps.done(name)
-            if call is not None:
-                return self._steps.other(call, self._role)
-        return self._steps.unclear()
+    def _similarity(self, step: _Due) -> float:
+        return self._similar[SUBMIT if step is None else self._steps.path[step].name]
 
-    def _value_words(self) -> frozenset[str]:
-        """Return the words of the values that the text names."""
-        columns = {spec.column for tool in self._steps.world.tools.values() for spec in tool.parameters.values()}
-        found: set[str] = set()
-        for column in columns - {None}:
-            for value in self._words.values_named(str(column), self._written):
-                for spelling in self._words.named(str(column), value):
-                    found.update(content(spelling))
-        return frozenset(found)
+    def _is_meant(self, step: _Due) -> bool:
+        """Return whether the question is about a step: about its tool, or about its values in words of no tool."""
+        if not self._has_request and not self._is_told(step):
+            return False
+        if self._most_similar >= _SIMILAR:
+            return self._similarity(step) >= _NEAR * self._most_similar
+        values = self._all_values(step)
+        of_values = {token for texts in values.values() for text in texts for token in tokens(text)}
+        words = {token for token in self._question if token.isalpha()} - of_values
+        return bool(values) and len(words) >= _FEWEST_WORDS and self._is_named(step)
+
+    def _is_named(self, step: _Due) -> bool:
+        """Return whether the question names all values of a step."""
+        return all(mentions(self._question, text) for texts in self._all_values(step).values() for text in texts)
+
+    def _is_told(self, step: _Due, text: str | None = None) -> bool:
+        """Return whether a text, by default the question, names few other values than those of a step.
+
+        Whoever lists all that there is has not said which is meant.
+        """
+        own = {token for texts in self._all_values(step).values() for text in texts for token in tokens(text)}
+        if text is not None:
+            ids = ids_in(text, raw_ids(self._steps.world))
+            return len([one for one in ids if not own.issuperset(tokens(one))]) <= _MOST_OTHERS
+        return len({one for one in self._question if any(map(str.isdigit, one))} - own) <= _MOST_OTHERS
+
+    def _lacking(self, step: _Due) -> list[str]:
+        """Return the names of the values of a step that are not given."""
+        values, given = self._values(step), self._written
+        lacking = [name for name, texts in values.items() if not all(mentions(given, text) for text in texts)]
+        if step is None and self._has_request and not self._given.results and any(successful(self._steps.context)):
+            lacking.append("results")
+        return lacking
+
+    def _values(self, step: _Due) -> dict[str, list[str]]:
+        """Return what must be given of the values of a step, by the name of the parameter or slot."""
+        every = self._all_values(step)
+        if not self._has_request:
+            return every
+        shown = {name: [text for text in texts if self._steps.is_shown(text)] for name, texts in every.items()}
+        return {name: texts for name, texts in shown.items() if texts}
+
+    def _all_values(self, step: _Due) -> dict[str, list[str]]:
+        return self._steps.facts() if step is None else self._steps.arguments(step)
 
 
 def successful(context: ToolContext) -> Iterator[CallRecord]:
@@ -327,6 +343,15 @@ def kind_of_work(tool: Tool) -> WorkKind:
 
 def _single(key: str, step: Step) -> Problem:
     return Problem(key, SUBJECT, (step,))
+
+
+def _texts(value: Any, *, free: bool = False) -> list[str]:
+    """Return the texts by which a value is recognised in others: of `free` text, such as an expression, its words."""
+    if isinstance(value, list):
+        return [text for item in value for text in _texts(item, free=free)]
+    if isinstance(value, bool):
+        return []
+    return tokens(value) if free and isinstance(value, str) else [str(value)]
 
 
 def _arguments(tool: Tool, call: Call) -> bytes:

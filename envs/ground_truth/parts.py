@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Collection, Iterable, Sequence, Set as AbstractSet
 from typing import Protocol
 
 import msgspec
 
 from toolorchestra.agents.problems import Problem, Step
-from toolorchestra.toolscale.mentions import tokens
+from toolorchestra.envs.ground_truth.given import words_of
 from toolorchestra.toolscale.task import Task
 
 LOGITS_PER_LEVEL = 0.4
@@ -128,12 +127,6 @@ def most_similar(
     overlaps = [overlap(*pair) for pair in parts]
     highest = max(overlaps, default=0.0)
     return overlaps.index(highest) if highest > max(_MIN_OVERLAP, overlap(*whole)) else None
-
-
-@functools.lru_cache(maxsize=65_536)  # the same texts come again and again
-def words_of(text: str) -> frozenset[str]:
-    """Return the words of a text."""
-    return frozenset(tokens(text))
 
 
 def overlap(words: AbstractSet[str], others: AbstractSet[str]) -> float:

@@ -1,8 +1,9 @@
-"""What a text asks of a question: the whole, a part of it, a sum, or something else.
+"""What is asked of a question: the whole, a part of it, or a sum.
 
 A part is asked for by its words; what it needs and the text does not say is added as further steps, so that asking by
 description costs more, and a part that is asked with a wrong premise has a wrong answer. A text most of whose words are
-a part's is taken to mean it, `VAGUE` logits harder. One that lies beside the subject gets an answer beside the subject.
+a part's is taken to mean it, `VAGUE` logits harder. The whole is asked for where the request is given. Without it, and
+without the words of a part, there is nothing to work out.
 """
 
 from __future__ import annotations
@@ -17,26 +18,18 @@ import msgspec
 from toolorchestra.agents.experts.specification import Role
 from toolorchestra.agents.experts.trades import MISPLACED, is_misplaced
 from toolorchestra.agents.problems import LOOKED_UP, Problem, Step
-from toolorchestra.envs.ground_truth.parts import Part, most_similar, needed, overlap, problem_of, subject_of, words_of
-from toolorchestra.envs.ground_truth.wording import (
-    UNCLEAR,
-    UNKNOWN,
-    Balance,
-    asks_for_all,
-    asks_for_sum,
-    beside,
-    content,
-    sum_problem,
-)
+from toolorchestra.envs.ground_truth.given import MAX_CHARACTERS, UNKNOWN, Given, repeats, unclear, words_of
+from toolorchestra.envs.ground_truth.parts import Part, most_similar, needed, problem_of, subject_of
+from toolorchestra.envs.ground_truth.sums import asked_sum, sum_problem
 from toolorchestra.toolscale.mentions import mentions, tokens
 from toolorchestra.toolscale.task import Task
 
-Asked = Literal["whole", "part", "sum", "unclear", "beside"]
-"""What a text asks for."""
+Asked = Literal["whole", "part", "sum", "unclear"]
+"""What is asked for."""
 VAGUE = 1.0
 """How much harder, in logits, a step is that is asked for by some of its words only."""
 
-_MIN_SHARE = 0.5  # share of a text's words that must be a part's for the text to mean it vaguely
+_MIN_SHARE = 0.5  # share of a text's words that must be those of a part, or of the request, to mean it vaguely
 _ARTICLE = re.compile(r"^(?:the|an?)\s+", re.IGNORECASE)
 _FUNCTION_WORDS = frozenset((
     "a", "an", "the", "of", "in", "on", "at", "to", "by", "for", "and", "or", "is", "are", "was", "were", "be", "do",
@@ -45,7 +38,7 @@ _FUNCTION_WORDS = frozenset((
 
 
 class QuestionRequest:
-    """What a text asks of a question, of an expert in a role.
+    """What is asked of a question, of an expert in a role.
 
     Attributes:
         asked: What it asks for.
@@ -54,21 +47,17 @@ class QuestionRequest:
         part: The part that is asked for, if it is one.
     """
 
-    def __init__(self, task: Task, parts: Sequence[Part], text: str | None, role: Role | None = None) -> None:
-        self._task, self._parts, self._text, self._role = task, parts, text or "", role
+    def __init__(self, task: Task, parts: Sequence[Part], given: Given, role: Role | None = None) -> None:
+        text = given.question[:MAX_CHARACTERS]
+        self._task, self._parts, self._text, self._role = task, parts, text, role
         self.asked: Asked = "whole"
         self.part: int | None = None
         self.positions: Sequence[int] = range(len(parts))
         self._harder = 0.0
         self._stated: set[int] = set()
-        if text is None:
-            return
         self._read_values(text)
-        self.part = self._find(_content_words(text))
-        if self.part is None:
-            self.asked = self._otherwise(text)
-        else:
-            self.asked = "part"
+        self.part = self._find(_content_words(text)) if text else None
+        self.asked = self._otherwise(given) if self.part is None else "part"
         if self.part is not None:
             self._stated.discard(self.part)
             self.positions = [at for at in needed(parts, [self.part], self._stated) if at not in self._stated]
@@ -87,13 +76,13 @@ class QuestionRequest:
         """Return the problem that a model has to solve."""
         match self.asked:
             case "whole":
-                return _harder(problem_of(self._task), self._harder)
+                whole = problem_of(self._task)
+                steps = tuple(self._by_trade(step) for step in whole.steps)
+                return _harder(msgspec.structs.replace(whole, steps=steps), self._harder)
             case "sum":
-                return sum_problem(self._task.id, asks_for_sum(self._text) or "0", self._role)
+                return sum_problem(self._task.id, asked_sum(self._text) or "0", self._role)
             case "unclear":
-                return Problem(f"{self._task.id}@unclear", "other", (Step(UNCLEAR, (UNKNOWN,)),))
-            case "beside":
-                return beside(self._task.id, self._text)
+                return unclear(self._task.id)
         place = {position: place for place, position in enumerate(self.positions)}
         key = f"{self._task.id}#{'+'.join(map(str, self.positions))}"
         steps = tuple(self._step(position, place) for position in self.positions)
@@ -109,37 +98,41 @@ class QuestionRequest:
         ]
         self._stated = {at for at in range(len(self._parts)) if known[at] or self._premises[at]}
 
-    def _otherwise(self, text: str) -> Asked:
-        """Return what a text asks for that is not one of the parts by its words; note a part that it may mean."""
+    def _otherwise(self, given: Given) -> Asked:
+        """Return what is asked for that is not one of the parts by its words; note a part that may be meant."""
         request = self._task.instruction
-        subject = content(request).union(*(content(f"{part.question} {part.answer}") for part in self._parts))
-        if asks_for_all(text, request, subject):
+        if repeats(self._text, request):
             return "whole"
-        if asks_for_sum(text) is not None:
+        if asked_sum(self._text) is not None:
             return "sum"
-        is_beside = Balance(text, subject).is_beside
-        if not self._parts and not is_beside:  # nothing else is known of the question
+        words = _content_words(self._text) if self._text else frozenset()
+        shared = [len(words & _content_words(part.question)) for part in self._parts]
+        if words and max(shared, default=0) >= _MIN_SHARE * len(words):
+            self.part, self._harder = shared.index(max(shared)), VAGUE
+            return "part"
+        if given.request:
+            return "whole"
+        if words and not self._parts and len(words & words_of(request)) >= _MIN_SHARE * len(words):
             self._harder = VAGUE
             return "whole"
-        words = content(text)
-        shares = [overlap(words, content(part.question)) for part in self._parts]
-        best = max(range(len(shares)), key=shares.__getitem__, default=None)
-        if best is not None and len(words & content(self._parts[best].question)) > _MIN_SHARE * len(words):
-            self.part, self._harder = best, VAGUE
-            return "part"
-        return "beside" if is_beside else "unclear"
+        return "unclear"
 
     def _step(self, position: int, place: Mapping[int, int]) -> Step:
         part = self._parts[position]
         step = part.step(tuple(place[need] for need in part.needs if need in place))
         premises = [premise for need in part.needs for premise in self._premises[need]]
-        if is_misplaced(self._role, "computation") and (step.subject or subject_of(self._task)) != LOOKED_UP:
-            step = msgspec.structs.replace(step, difficulty=step.difficulty + MISPLACED)
+        step = self._by_trade(step)
         if not premises:
             return step
         wrong = part.wrong or (UNKNOWN,)  # right reasoning from a wrong premise gives a wrong answer
         chosen = zlib.crc32(premises[0].encode()) % len(wrong)
         return msgspec.structs.replace(step, answer=wrong[chosen], wrong=(*wrong[:chosen], *wrong[chosen + 1 :]))
+
+    def _by_trade(self, step: Step) -> Step:
+        """Return a step as it is for the role: facts are found by the search that comes with it."""
+        if (step.subject or subject_of(self._task)) == LOOKED_UP or not is_misplaced(self._role, "computation"):
+            return step
+        return msgspec.structs.replace(step, difficulty=step.difficulty + MISPLACED)
 
     def _find(self, content: frozenset[str]) -> int | None:
         """Return the part that has most words in common with the text, if those are enough.

@@ -21,6 +21,7 @@ from toolorchestra.agents.subagents.parsing import answer_in
 from toolorchestra.agents.subagents.question import SubAgentQuestion, SubAgentReply
 from toolorchestra.agents.subagents.roles import critical_reviewer, ensemble_solver, final_answer, standard_reasoner
 from toolorchestra.agents.subagents.searching import knowledge_searcher
+from toolorchestra.envs.ground_truth.given import Given
 from toolorchestra.envs.ground_truth.tool_calls import (
     candidates_in,
     evidence_in,
@@ -111,24 +112,35 @@ class RoleTool(Tool):
     def _question(self, subtask: str | None, context: ToolContext) -> SubAgentQuestion:
         sees = self.name in _SEES_HISTORY
         known = history(context) if sees else ""
+        given = Given(
+            subtask or "",
+            context.episode.instruction if sees or subtask is None else "",
+            {"history": known or history(context)} if sees or subtask is None else {},
+        )
         question = SubAgentQuestion(subtask or original(context), history=known, seed=context.seed)
         if not self._simulated:  # a subtask says nothing of the place, the original problem does
             return msgspec.structs.replace(question, rules=of_the_place(context)) if subtask else question
         if self.name == FINAL:
             problem, candidates = final_problem(context), conclusions(context, own_answer=self._own_answer)
         else:  # what is not in the request a model must recall: a model may know it, or not
-            problem = problem_for(context, subtask, searches=True, role=_TRADES.get(self.name))
+            problem = problem_for(context, given, searches=True, role=_TRADES.get(self.name))
             candidates = candidates_in(context) if sees else ()
         evidence = evidence_in(context) if sees else ""
-        queries = queries_for(context, subtask) if evidence or self.name == "knowledge_searcher" else ()
+        queries = queries_for(context, given) if evidence or self.name == "knowledge_searcher" else ()
         return msgspec.structs.replace(
             question, problem=problem, queries=queries, candidates=candidates, evidence=evidence
         )
 
 
 def original(context: ToolContext) -> str:
-    """Return the original problem, with what must be known of the place; in a domain, what can be called there."""
-    return f"{context.episode.instruction}\n\n{of_the_place(context)}".strip()
+    """Return the original problem, with what must be known of the place.
+
+    In a domain that is also what can be called there, and what was done and found so far.
+    """
+    text = f"{context.episode.instruction}\n\n{of_the_place(context)}".strip()
+    if isinstance(context.world, Domain) and context.calls:
+        text += f"\n\n<history>\n{history(context)}\n</history>"
+    return text
 
 
 def of_the_place(context: ToolContext) -> str:

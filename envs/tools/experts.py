@@ -1,8 +1,9 @@
 """Experts as tools: a model of the catalogue in one of its roles, called about the current episode.
 
-An expert sees the conversation. In a domain, it proposes the next call or the answer to the user. In a world of
-questions, it answers: a generalist and a mathematician by reasoning, a programmer by a program, a query writer by a
-search, where Python and search are available. A simulated expert also gets the ground truth of the call
+An expert sees its question, what the call names as its context, the rules of the place and the tools, and nothing else
+of the conversation. In a domain, it proposes the next call or the answer to the user. In a world of questions, it
+answers: a generalist and a mathematician by reasoning, a programmer by a program, a query writer by a search, where
+Python and search are available. A simulated expert also gets the ground truth of the call
 (`toolorchestra.envs.ground_truth.tool_calls`); a real one sees only the text.
 
 Not covered: which experts are available (`toolorchestra.envs.tools.toolkit`), and how a simulated one errs
@@ -22,12 +23,14 @@ import msgspec
 
 from toolorchestra.agents.chat.base import ChatModel, ChatRequest, Completion, ToolCall, WrappedModel, hermes_calls
 from toolorchestra.agents.experts.specification import ExpertSpec, Role
+from toolorchestra.agents.policies.expert_roles import REQUEST
 from toolorchestra.agents.subagents.coding import code_reasoner
 from toolorchestra.agents.subagents.prompts import prompt
 from toolorchestra.agents.subagents.question import SubAgentQuestion, SubAgentReply
 from toolorchestra.agents.subagents.searching import knowledge_searcher
 from toolorchestra.agents.subagents.work import Ask, Work
 from toolorchestra.envs.answer_modes import SUBMIT_TOOL
+from toolorchestra.envs.ground_truth.given import Given
 from toolorchestra.envs.ground_truth.tool_calls import evidence_in, problem_for, queries_for
 from toolorchestra.envs.tools.python import QuickPython
 from toolorchestra.toolscale.answers import in_form
@@ -46,10 +49,14 @@ _ROLES: Mapping[Role, tuple[str, str]] = {
     "query": ("query", "writes search queries and answers from what they find, where there is search"),
 }
 _QUESTION = ParameterSpec(
-    type="string",
-    description="What it is asked; the user's request if left out. It sees the conversation.",
+    type="string", description="What it is asked; what comes next if left out.", required=False, max_length=8_000
+)
+_CONTEXT = ParameterSpec(
+    type="array",
+    items="string",
+    description=f'What it sees: "{REQUEST}", ids of results.',
     required=False,
-    max_length=8_000,
+    max_length=200,
 )
 
 PROPOSE = Path(__file__).with_name("propose.txt").read_text(encoding="utf-8").strip()
@@ -83,7 +90,8 @@ class ExpertTool(Tool):
         model: Callable[[ExpertSpec], ChatModel],
         timeout: float | None = None,
     ) -> None:
-        super().__init__(tool_name(role, expert), _described(role, expert, spec), {"question": _QUESTION}, latency=0.0)
+        parameters = {"question": _QUESTION, "context": _CONTEXT}
+        super().__init__(tool_name(role, expert), _described(role, expert, spec), parameters, latency=0.0)
         self.role = role
         self.expert = expert
         self.spec = spec
@@ -121,7 +129,17 @@ class ExpertTool(Tool):
         """
         if self._model is None:
             self._model = self._made(self.spec)
-        reply = self._reply(self._model, arguments["question"] or None, context)
+        results, names = shown_results(context), arguments["context"] or ()
+        if unknown := [name for name in names if name != REQUEST and name not in results]:
+            return ToolResult.failed(
+                f"There is no result {unknown[0]!r} to show. Expected of `context`: {', '.join((REQUEST, *results))}."
+            )
+        given = Given(
+            arguments["question"] or "",
+            request_of(context) if REQUEST in names else "",
+            {name: results[name] for name in dict.fromkeys(names) if name != REQUEST},
+        )
+        reply = self._reply(self._model, given, context)
         value = None
         if reply.error is None:
             calls = hermes_calls(reply.text) if isinstance(context.world, Domain) else []
@@ -131,15 +149,15 @@ class ExpertTool(Tool):
             value = {"call": _call(calls[0])} if calls else {"answer": answer}
         return ToolResult(reply.status, value, reply.error, (), reply.cost, reply.seconds, reply.tokens, reply.children)
 
-    def _reply(self, model: ChatModel, text: str | None, context: ToolContext) -> SubAgentReply:
+    def _reply(self, model: ChatModel, given: Given, context: ToolContext) -> SubAgentReply:
         """Return the model's reply, in the form of its role."""
         in_domain = isinstance(context.world, Domain)
         search = context.tools.get("local_search") or context.tools.get("web_search")  # the cheaper one, if it is there
         python = context.tools.get("python")
         if self.role == "query" and search and not in_domain:
-            question = self._question(context, text, searches=True)
+            question = self._question(context, given, searches=True)
             return knowledge_searcher(model, question, search=search, temperature=TEMPERATURE)
-        question = self._question(context, text)
+        question = self._question(context, given)
         if self.role == "code" and python and not in_domain:
             runs = python if self.blocking else QuickPython(python)
             return code_reasoner(model, question, python=runs, temperature=TEMPERATURE)
@@ -148,15 +166,15 @@ class ExpertTool(Tool):
         system = PROPOSE if in_domain else prompt("solve")
         return work.conclude(model, Ask(system, f"<user_query>\n{question.text}\n</user_query>"))
 
-    def _question(self, context: ToolContext, text: str | None, *, searches: bool = False) -> SubAgentQuestion:
-        question = SubAgentQuestion(_shown(context, text), seed=context.seed)
+    def _question(self, context: ToolContext, given: Given, *, searches: bool = False) -> SubAgentQuestion:
+        question = SubAgentQuestion(_shown(context, given), seed=context.seed)
         if self.blocking:  # a real model is not given the problem
             return question
         return msgspec.structs.replace(
             question,
-            problem=problem_for(context, text, searches=searches, role=self.role),
-            queries=queries_for(context, text),
-            evidence=evidence_in(context),
+            problem=problem_for(context, given, searches=searches, role=self.role),
+            queries=queries_for(context, given),
+            evidence=evidence_in(context, given),
         )
 
 
@@ -198,17 +216,19 @@ def _call(call: ToolCall) -> dict[str, Any]:
     return {"name": call["name"], "arguments": msgspec.json.decode(call["arguments"])}
 
 
-def _shown(context: ToolContext, text: str | None) -> str:
-    """Return the prompt of an expert: the request, the rules, the tools, the conversation and the question."""
-    blocks = [f"<request>\n{context.episode.instruction}\n</request>", context.world.rules]
-    if isinstance(context.world, Domain):
+def _shown(context: ToolContext, given: Given) -> str:
+    """Return the prompt of an expert: the rules, the tools, what it is given, and the question."""
+    in_domain = isinstance(context.world, Domain)
+    blocks = [context.world.rules]
+    if given.request:
+        blocks.insert(0, f"<request>\n{given.request}\n</request>")
+    if in_domain:
         blocks.append(f"<tools>\n{_tools_text(context.world, tuple(context.tools))}\n</tools>")
-    if conversation := _conversation(context):
-        blocks.append(f"<conversation>\n{conversation}\n</conversation>")
-    if text is not None:
-        blocks.append(text)
-    elif isinstance(context.world, Domain):
-        blocks.append("What comes next?")
+    if given.results:
+        listed = "\n".join(given.results.values())
+        blocks.append(f"<conversation>\n{listed}\n</conversation>")
+    if given.question or in_domain:
+        blocks.append(given.question or "What comes next?")
     return "\n\n".join(blocks)
 
 
@@ -219,15 +239,23 @@ def _tools_text(world: Domain, names: tuple[str, ...]) -> str:
     return "\n".join(msgspec.json.encode(schema).decode() for schema in schemas)
 
 
-def _conversation(context: ToolContext) -> str:
-    lines = []
-    for message in context.messages[2:]:
-        if message["role"] == "tool":
-            lines.append(f"Result: {message['content']}")
-            continue
-        lines.append(f"Orchestrator: {message['content']}")
-        for call in message.get("tool_calls") or ():
-            lines.append(f"Call: {call['function']['name']} {call['function']['arguments']}")
-    if context.message:
-        lines.append(f"Orchestrator: {context.message}")
-    return "\n".join(lines)
+def request_of(context: ToolContext) -> str:
+    """Return what the user has said."""
+    said = [str(message["content"]) for message in context.messages if message["role"] == "user"]
+    return "\n".join(said) or context.episode.instruction
+
+
+def shown_results(context: ToolContext) -> dict[str, str]:
+    """Return the calls so far and their results as the orchestrator reads them, by the ids of the calls."""
+    found: dict[str, str] = {}
+    calls, said = iter(context.episode.calls), ""
+    for message in context.messages:
+        if message["role"] == "assistant":
+            text = str(message["content"]).partition("<tool_call>")[0].strip()
+            said = f"Orchestrator: {text}\n" if text else ""
+        elif message["role"] == "tool" and (call := next(calls, None)) is not None:
+            arguments = msgspec.json.encode(call.arguments or {}).decode()
+            text = f"{said}Call: {call.name} {arguments}\nResult: {message['content']}"
+            found[call.id] = f"{found[call.id]}\n{text}" if call.id in found else text  # a model may repeat its ids
+            said = ""
+    return found

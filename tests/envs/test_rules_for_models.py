@@ -94,7 +94,7 @@ def test_experts_are_told_the_rules(model: ScriptedChat, role: Role, question: s
     play = env.unwrapped.play
     tool = ExpertTool(role, "ada", Catalog.load().spec("gpt-5"), lambda spec: model, 9.0)
     context = ToolContext(play.session, play.task, play.world, play.episode, play.messages, play.tools)
-    tool.run({"question": question}, context)
+    tool.run({"question": question, "context": None}, context)
     assert_told(model, MODULUS, UNDEFINED)
     env.close()
 

@@ -106,7 +106,7 @@ class RestGPT(Direct):
             return plan
         step = worded(plan, self._purposes.get(plan.name, plan.name))
         self.note = f"Plan: {step}"
-        (reply,) = yield [self.selector().call(step)]
+        (reply,) = yield [self.selector().alone.call(step)]
         selected = proposal(reply)
         return selected if isinstance(selected, Call) else plan
 

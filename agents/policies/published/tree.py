@@ -102,7 +102,8 @@ class DepthFirstSearch(Direct):
         self._next = "read reply"
         tried = ", ".join(f"{call.name} {call.arguments}" for call in node.tried)
         note = _DIFFERENT.format(tried=tried) if tried and self._searching else ""
-        call = self.chosen().call()
+        expert = self.chosen().shown(self._env.play.messages)
+        call = expert.call(note or None) if expert.context else expert.call()
         return calls_with_note([call], note) if note else [{"name": call.name, "arguments": call.arguments}]
 
     def _follow(self, info: Info) -> Any:

@@ -48,7 +48,7 @@ def schema(name: str, description: str = "", **parameters: dict[str, Any]) -> di
 
 def expert(name: str, price: float = 1.0) -> dict[str, Any]:
     description = f"Answers. ${price} per million tokens read, ${2 * price} per million written."
-    return schema(name, description, question={"type": "string"})
+    return schema(name, description, question={"type": "string"}, context={"type": "array"})
 
 
 def role(name: str, models: Sequence[str] = ("ada", "bob")) -> dict[str, Any]:
@@ -67,14 +67,15 @@ class Desk(gym.Env[Any, Any]):
     def __init__(self, tools: Sequence[dict[str, Any]], answer: Answer) -> None:
         self.tools, self.answer = tools, answer
         self.turns: list[list[tuple[str, dict[str, Any]]]] = []
+        self.messages: list[dict[str, Any]] = []
         self.final_answer: str | None = None
 
     def final(self, text: str) -> str:
         return f"final: {text}"
 
     def reset(self, **_: Any) -> tuple[str, dict[str, Any]]:
-        messages = [{"role": "system", "content": "Rules."}, {"role": "user", "content": "How many?"}]
-        return "How many?", {"tools": self.tools, "messages": messages, "task_id": "t", "outcome": None}
+        self.messages = [{"role": "system", "content": "Rules."}, {"role": "user", "content": "How many?"}]
+        return "How many?", {"tools": self.tools, "messages": self.messages, "task_id": "t", "outcome": None}
 
     def step(self, action: Any) -> tuple[str, float, bool, bool, dict[str, Any]]:
         if isinstance(action, str):
@@ -89,7 +90,8 @@ class Desk(gym.Env[Any, Any]):
             value = self.answer(name, arguments, sum(made == name for made, _ in [*before, *turn[:number]]))
             status = Status.EXEC_ERR if value is None else Status.OK
             calls.append(CallRecord(str(number), name, arguments, status, value))
-        return "", 0.0, False, False, {"calls": tuple(calls)}
+        self.messages += ({"role": "tool", "tool_call_id": f"call_{len(before)}", "content": ""} for _ in turn[:1])
+        return "", 0.0, False, False, {"calls": tuple(calls), "messages": self.messages}
 
     @property
     def calls_by_turn(self) -> list[list[str]]:
@@ -124,7 +126,8 @@ def test_experts_are_found_in_the_tools_of_either_protocol():
         ("critical_reviewer", "ada", "review"),
     ]
     assert len(found) == 12  # the domain's own tools are nobody's
-    assert found[1].call() == Call("ask_bob_2_5", {})
+    assert found[1].call() == Call("ask_bob_2_5", {"context": ["request"]})
+    assert found[1].alone.call("Add.") == Call("ask_bob_2_5", {"question": "Add."})
     assert found[5].call("Add.") == Call("standard_reasoner", {"model_id": "bob", "subtask": "Add."})
 
 
@@ -179,7 +182,7 @@ def test_equal_answers_are_one_and_calls_are_compared_as_they_are():
 
 def test_direct_asks_the_first_expert_once_and_gives_its_answer():
     desk = play(Direct(), EXPERTS, lambda *_: boxed("12"))
-    assert desk.turns == [[("ask_ada", {})]]
+    assert desk.turns == [[("ask_ada", {"context": ["request"]})]]
     assert desk.final_answer == "12"
 
 
@@ -194,7 +197,11 @@ def test_the_most_expensive_the_cheapest_or_a_named_expert_is_asked(policy: Base
 def test_a_step_that_the_expert_proposes_is_made_and_it_is_asked_again():
     steps = [{"call": {"name": "get", "arguments": {"id": 1}}}, None, {"answer": "It is 3."}]
     desk = play(Direct(), EXPERTS, lambda name, _, n: 3 if name == "get" else steps[n] or "It is 3.")
-    assert desk.turns == [[("ask_ada", {})], [("get", {"id": 1})], [("ask_ada", {})]]
+    assert desk.turns == [
+        [("ask_ada", {"context": ["request"]})],
+        [("get", {"id": 1})],
+        [("ask_ada", {"context": ["request", "call_0", "call_1"]})],
+    ]
     assert desk.final_answer == "It is 3."
 
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import pytest
 
 from toolorchestra.agents.policies.base import Policy, play_episode
 from toolorchestra.agents.policies.scripted_questions import (
     FINAL,
-    NONSENSE,
     PLAIN,
+    UNINFORMED,
     NamedStepPolicy,
     ScriptedQuestionPolicy,
     named,
@@ -21,8 +23,18 @@ from toolorchestra.agents.policies.scripted_questions import (
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.task import Call
+from toolorchestra.toolscale.tool import Tool
+from toolorchestra.toolscale.yaml_reader import read_yaml
 
 Make = Callable[..., Any]
+OWN_WORDS: dict[str, list[str]] = read_yaml(Path(__file__).parents[2] / "data" / "own_words.yaml")
+
+
+@pytest.fixture
+def restaurant() -> Iterator[Any]:
+    env = gym.make("ToolOrchestra-Restaurant-v0", tools="full")
+    yield env
+    env.close()
 
 
 def solved(env: Any, mini: Domain, policy: Policy) -> float:
@@ -31,18 +43,49 @@ def solved(env: Any, mini: Domain, policy: Policy) -> float:
     return sum(info["outcome"] == "solved" for info in infos) / len(tasks)
 
 
-def test_plain_words_solve_most_and_nonsense_nothing(make_env: Make, mini: Domain) -> None:
+def mistyped(tool: Tool, call: Call, rng: random.Random) -> str:
+    """Return the question with letters exchanged in the words of its purpose."""
+    purpose, _, values = named(tool, call).partition("With:")
+    return " ".join(word[:1] + word[2:3] + word[1:2] + word[3:] for word in purpose.split()) + values
+
+
+def test_an_expert_is_as_good_as_what_it_is_told(make_env: Make, mini: Domain) -> None:
     env = make_env(tools="full")
-    assert solved(env, mini, ScriptedQuestionPolicy(questions=PLAIN)) >= 0.8
-    assert solved(env, mini, NamedStepPolicy()) >= 0.8
-    assert solved(env, mini, ScriptedQuestionPolicy(questions=NONSENSE)) == 0.0
+    everything = solved(env, mini, ScriptedQuestionPolicy())
+    by_name = solved(env, mini, NamedStepPolicy())
+    assert min(everything, by_name) >= 0.8
+    assert solved(env, mini, ScriptedQuestionPolicy(questions=UNINFORMED, shown=0.0)) == 0.0
+    assert 0.05 < solved(env, mini, ScriptedQuestionPolicy(shown=0.5)) < everything - 0.1
+    assert abs(solved(env, mini, NamedStepPolicy(words=mistyped)) - by_name) <= 0.1
+
+
+@pytest.mark.parametrize("language", [0, 1])
+def test_it_understands_other_words_and_languages(restaurant: Any, language: int) -> None:
+    """The questions of tests/data/own_words.yaml share next to no word with the tools."""
+
+    def words(tool: Tool, call: Call, rng: random.Random) -> str:
+        lists = (value if isinstance(value, list) else [value] for value in call.arguments.values())
+        values = [str(item) for items in lists for item in items if item is not None]
+        rng.shuffle(values)
+        return f"{OWN_WORDS[tool.name][language]} {', '.join(values)}"
+
+    env, shares = restaurant, []
+    assert env.unwrapped.source.domain.tools.keys() == OWN_WORDS.keys()
+    tasks = env.unwrapped.source.tasks("test")[::20]
+    for policy in (NamedStepPolicy(), NamedStepPolicy(words=words)):
+        infos = [play_episode(env, policy, seed=n, options={"task_id": task.id}) for n, task in enumerate(tasks)]
+        shares.append(sum(info["outcome"] == "solved" for info in infos) / len(tasks))
+    assert shares[1] >= 0.8
+    assert abs(shares[0] - shares[1]) <= 0.1
 
 
 def test_questions_are_asked_in_turn_of_the_expert_for_the_job(make_env: Make) -> None:
     env = make_env(tools="full", max_turns=4)
     play_episode(
         env,
-        ScriptedQuestionPolicy(questions=("How are you?", "What is love?"), job="math", expert="qwen2.5-math-7b"),
+        ScriptedQuestionPolicy(
+            questions=("How are you?", "What is love?"), job="math", expert="qwen2.5-math-7b", shown=0.0
+        ),
         seed=0,
     )
     calls = list(env.unwrapped.episode.calls)
@@ -66,8 +109,11 @@ def test_steps_are_named_by_their_purpose_and_values(make_env: Make, mini: Domai
 def test_a_policy_asks_at_least_one_question() -> None:
     with pytest.raises(OptionError, match="at least one question"):
         ScriptedQuestionPolicy(questions=())
-    with pytest.raises(OptionError, match="at least once"):
-        NamedStepPolicy(tries=0)
+    for policy in (NamedStepPolicy, ScriptedQuestionPolicy):
+        with pytest.raises(OptionError, match="at least once"):
+            policy(tries=0)
+    with pytest.raises(OptionError, match=r"`shown` in \[0, 1\], got 2"):
+        ScriptedQuestionPolicy(shown=2)
 
 
 def test_without_experts_there_is_nobody_to_ask(make_env: Make) -> None:

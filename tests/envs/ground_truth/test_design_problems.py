@@ -19,7 +19,6 @@ from toolorchestra.envs.ground_truth.design_problems import (
     ReadingModel,
 )
 from toolorchestra.envs.ground_truth.parts import Part
-from toolorchestra.envs.ground_truth.wording import BESIDE
 from toolorchestra.envs.masorchestra.design import Agent, Design
 from toolorchestra.envs.sources.questions import make_question
 from toolorchestra.toolscale.task import Task
@@ -140,16 +139,9 @@ def test_a_warning_of_notes_has_an_agent_doubt_them(text: str, warned: bool) -> 
     assert found.steps[2].note == "7"
 
 
-@pytest.mark.parametrize("text", ["What is the weather in Paris?", "Write a poem about the sea.", "asdf", "?"])
-def test_an_input_beside_the_question_is_answered_beside_it(text: str) -> None:
-    found = posed(question_task(), {}, Agent("Z", "CoTAgent", text))
-    assert found.problem.steps[0].answer in BESIDE
-    assert (found.queries, found.candidates) == ((), ())
-
-
-def test_an_answer_beside_the_question_is_no_candidate_and_helps_nobody() -> None:
-    agents = (Agent("A", "CoTAgent", "What is the weather in Paris?"), Agent("Z", "CoTAgent", "Check ${A} and answer."))
-    found = posed(question_task(), {"A": BESIDE[0]}, *agents)
+def test_the_answer_to_a_sum_is_no_candidate_for_the_question() -> None:
+    agents = (Agent("A", "CoTAgent", "What is 3 * 4?"), Agent("Z", "CoTAgent", "Check ${A} and answer."))
+    found = posed(question_task(), {"A": "12"}, *agents)
     assert found.candidates == ()
     assert len(found.problem.steps) == len(posed(question_task(), {}, Agent("Z", "CoTAgent", "")).problem.steps)
 
@@ -163,10 +155,12 @@ def test_an_answer_beside_the_question_is_no_candidate_and_helps_nobody() -> Non
         "Look up the facts that the question needs.",
         "Compare the answers below and give the one that is best supported.\nAnswer of A: ${A}",
         "Identify the key entities and relationships.",
+        "What is the weather in Paris?",
+        "asdf",
         "${A}",
     ],
 )
-def test_an_instruction_that_names_nothing_is_about_the_whole_question(text: str) -> None:
+def test_an_instruction_that_names_no_part_is_about_the_whole_question(text: str) -> None:
     read = (Agent("A", "CoTAgent", ""),) if "${A}" in text else ()
     found = posed(
         question_task(), dict.fromkeys((agent.id for agent in read), "1200"), *read, Agent("Z", "CoTAgent", text)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from toolorchestra.agents.experts.trades import MISPLACED
-from toolorchestra.agents.policies.scripted_questions import NONSENSE, PLAIN
+from toolorchestra.agents.policies.scripted_questions import UNINFORMED
+from toolorchestra.envs.ground_truth.given import UNCLEAR, Given
 from toolorchestra.envs.ground_truth.parts import Part, parts_of, problem_of
 from toolorchestra.envs.ground_truth.questions import VAGUE, QuestionRequest
-from toolorchestra.envs.ground_truth.wording import BESIDE, UNCLEAR
 from toolorchestra.envs.sources.math.source import MathSource
 from toolorchestra.envs.sources.questions import make_question
 from toolorchestra.toolscale.task import Task
@@ -34,27 +34,38 @@ def task(parts: tuple[Part, ...] = PARTS) -> Task:
     )
 
 
-def asked(text: str | None, parts: tuple[Part, ...] = PARTS) -> QuestionRequest:
-    return QuestionRequest(task(parts), parts, text)
+def asked(text: str, parts: tuple[Part, ...] = PARTS, request: str = "") -> QuestionRequest:
+    return QuestionRequest(task(parts), parts, Given(text, request))
 
 
-@pytest.mark.parametrize(
-    "text", [None, task().instruction, f"{task().instruction} Think twice.", *PLAIN[:4], "Solve it."]
-)
-def test_the_whole_is_asked_for_in_many_words(text: str | None) -> None:
+@pytest.mark.parametrize("text", [task().instruction, f"{task().instruction} Think twice."])
+def test_whoever_repeats_the_request_asks_for_the_whole(text: str) -> None:
     request = asked(text)
     assert request.is_whole
     assert request.problem() == problem_of(task())
 
 
-@pytest.mark.parametrize("text", NONSENSE)
+@pytest.mark.parametrize("text", ["", "Solve it.", "asdf", "Was nun?"])
 @pytest.mark.parametrize("parts", [PARTS, ()])
-def test_nonsense_is_answered_beside_the_question(text: str, parts: tuple[Part, ...]) -> None:
+def test_where_the_request_is_given_any_words_will_do(text: str, parts: tuple[Part, ...]) -> None:
+    request = asked(text, parts, task().instruction)
+    assert request.is_whole
+    assert request.problem() == problem_of(task(parts))
+
+
+@pytest.mark.parametrize("text", UNINFORMED)
+@pytest.mark.parametrize("parts", [PARTS, ()])
+def test_without_it_nothing_can_be_worked_out(text: str, parts: tuple[Part, ...]) -> None:
     request = asked(text, parts)
     assert not request.is_whole
     (step, *_) = request.problem().steps
-    assert step.answer in BESIDE or text == "1 + 1"
+    assert step.answer == UNCLEAR or text == "1 + 1"
     assert len(request.positions) == 0
+
+
+def test_a_part_is_asked_for_by_its_words_with_the_request_and_without() -> None:
+    for request in ("", task().instruction):
+        assert asked("In which city was Ada Vell born?", request=request).part == 1
 
 
 def test_a_part_in_other_words_is_vague_and_harder() -> None:
@@ -64,7 +75,7 @@ def test_a_part_in_other_words_is_vague_and_harder() -> None:
     assert exact.problem().steps[0].difficulty + VAGUE == vague.problem().steps[0].difficulty
 
 
-def test_what_is_about_the_question_and_asks_for_nothing_in_it_is_unclear() -> None:
+def test_without_the_request_what_asks_for_no_part_is_unclear() -> None:
     problem = asked("Is the author of that city rather old, or is the novel?").problem()
     assert problem.steps[0].answer == UNCLEAR
 
@@ -84,15 +95,14 @@ def test_where_only_the_answer_is_known_what_is_about_the_question_is_vague() ->
 
 
 def test_a_query_writer_is_worse_at_what_must_be_thought_out() -> None:
-    for position, harder in ((1, 0.0), (2, MISPLACED)):
-        text = PARTS[position].question
-        usual, writer = (QuestionRequest(task(), PARTS, text, role).problem() for role in ("generalist", "query"))
+    whole = Given(request=task().instruction)
+    for given, harder in ((Given(PARTS[1].question), 0.0), (Given(PARTS[2].question), MISPLACED), (whole, MISPLACED)):
+        usual, writer = (QuestionRequest(task(), PARTS, given, role).problem() for role in ("generalist", "query"))
         assert writer.steps[-1].difficulty == usual.steps[-1].difficulty + harder
-    assert QuestionRequest(task(), PARTS, None, "query").problem() == problem_of(task())
 
 
-def test_no_nonsense_gives_the_answer_of_a_problem_in_mathematics() -> None:
+def test_nobody_who_is_told_nothing_gives_the_answer_of_a_problem_in_mathematics() -> None:
     for one in MathSource().tasks("test")[::25]:
-        for text in NONSENSE:
-            problem = QuestionRequest(one, parts_of(one), text).problem()
+        for text in UNINFORMED:
+            problem = QuestionRequest(one, parts_of(one), Given(text)).problem()
             assert problem.steps[problem.targets[0]].answer != one.communicate[0][0] or text == "1 + 1"

@@ -1,4 +1,4 @@
-"""The problem that a call poses follows from its words, from what was found and done, and from nothing else."""
+"""The problem that a call poses follows from what is given and what was done, and from nothing else."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from answering import right
 
 import toolorchestra  # noqa: F401 - registers the environments
 from toolorchestra.agents.problems import Problem
+from toolorchestra.envs.ground_truth.given import UNCLEAR, UNKNOWN, Given
 from toolorchestra.envs.ground_truth.parts import Part
 from toolorchestra.envs.ground_truth.questions import VAGUE
 from toolorchestra.envs.ground_truth.tool_calls import (
@@ -21,8 +22,8 @@ from toolorchestra.envs.ground_truth.tool_calls import (
     problem_for,
     queries_for,
 )
-from toolorchestra.envs.ground_truth.wording import BESIDE, UNKNOWN
 from toolorchestra.envs.sources.questions import QuestionSource, QuestionWorld, make_question
+from toolorchestra.envs.tools.experts import shown_results
 from toolorchestra.envs.tools.search import BM25Index, LocalSearch, Passage
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.task import Attack, Call, Task
@@ -39,6 +40,7 @@ PASSAGES = (
     Passage("p3", "Elm", "A tree."),
 )
 QUESTION = "How many rivers flow through the birthplace of whoever wrote the novel Tern?"
+ALL = Given(request=QUESTION)
 
 
 def scene_of(env: Any, message: str = "") -> ToolContext:
@@ -72,6 +74,16 @@ def environment_of(parts: Sequence[Part]) -> Any:
     return env
 
 
+def everything(context: ToolContext) -> Given:
+    """Return the whole conversation, as given."""
+    return Given("", context.task.instruction, shown_results(context))
+
+
+def whole(env: Any) -> Problem:
+    context = scene_of(env)
+    return problem_for(context, everything(context))
+
+
 def answers(problem: Problem) -> list[str]:
     return [step.answer for step in problem.steps]
 
@@ -83,17 +95,17 @@ def difficulties(problem: Problem) -> list[float]:
 @pytest.mark.parametrize("searches", [False, True])
 def test_a_question_of_which_only_the_answer_is_known_takes_as_many_steps_as_its_difficulty(searches: bool) -> None:
     context = scene_of(environment_of(()))
-    for asked, difficulty in ((None, 0.8), (QUESTION, 0.8), (PARTS[0].question, 0.8 + VAGUE)):
-        problem = problem_for(context, asked, searches=searches)
+    for given, difficulty in ((ALL, 0.8), (Given(QUESTION), 0.8), (Given(PARTS[0].question), 0.8 + VAGUE)):
+        problem = problem_for(context, given, searches=searches)
         assert answers(problem) == ["right", "right", "3"]
         assert difficulties(problem) == pytest.approx([difficulty] * 3)
-    assert answers(problem_for(context, "What is the capital of France?"))[0] in BESIDE
-    assert queries_for(context) == ()
+    assert answers(problem_for(context, Given("What is the capital of France?"))) == [UNCLEAR]
+    assert queries_for(context, ALL) == ()
 
 
-@pytest.mark.parametrize("asked", [None, QUESTION, f"{QUESTION} Check it.", "Solve it.", "What should I do next?"])
-def test_the_whole_question_has_all_steps(asking: Any, asked: str | None) -> None:
-    assert answers(problem_for(scene_of(asking), asked)) == ["Ada Vell", "Brenholm", "3"]
+@pytest.mark.parametrize("given", [ALL, Given(QUESTION), Given(f"{QUESTION} Check it."), Given("Solve it.", QUESTION)])
+def test_the_whole_question_has_all_steps(asking: Any, given: Given) -> None:
+    assert answers(problem_for(scene_of(asking), given)) == ["Ada Vell", "Brenholm", "3"]
 
 
 @pytest.mark.parametrize(
@@ -107,36 +119,42 @@ def test_the_whole_question_has_all_steps(asking: Any, asked: str | None) -> Non
     ],
 )
 def test_a_part_brings_along_what_it_needs_and_the_words_do_not_say(asking: Any, text: str, steps: list[str]) -> None:
-    problem = problem_for(scene_of(asking), text)
+    problem = problem_for(scene_of(asking), Given(text))
     assert answers(problem) == steps
     assert [step.needs for step in problem.steps] == [(), (0,)][: len(steps)]
 
 
 def test_a_wrong_premise_leads_to_a_wrong_answer(asking: Any) -> None:
-    (step,) = problem_for(scene_of(asking), "In which city was Odo Marn born?").steps
+    (step,) = problem_for(scene_of(asking), Given("In which city was Odo Marn born?")).steps
     assert step.answer == "Corrick"
     assert "Brenholm" not in step.wrong
-    (step,) = problem_for(scene_of(asking), "How many rivers flow through Corrick?").steps
+    (step,) = problem_for(scene_of(asking), Given("How many rivers flow through Corrick?")).steps
     assert step.answer in ("2", "4")
-    (step,) = problem_for(scene_of(asking), "In which city was Ada Vell born, or Odo Marn?").steps
+    (step,) = problem_for(scene_of(asking), Given("In which city was Ada Vell born, or Odo Marn?")).steps
     assert step.answer == "Brenholm"
 
 
-def test_facts_are_hard_until_their_passages_were_found(asking: Any) -> None:
-    assert difficulties(problem_for(scene_of(asking))) == [0.5 + UNREAD, 0.5 + UNREAD, 0.0]
-    assert difficulties(problem_for(scene_of(asking), searches=True)) == [0.5, 0.5, 0.0]
+def test_facts_are_hard_unless_their_passages_are_given(asking: Any) -> None:
+    def hard(*results: str, question: str = "", **how: Any) -> list[float]:
+        given = Given(question, QUESTION, dict.fromkeys(results, ""))
+        return difficulties(problem_for(scene_of(asking), given, **how))
+
+    assert hard() == [0.5 + UNREAD, 0.5 + UNREAD, 0.0]
+    assert hard(searches=True) == [0.5, 0.5, 0.0]
     asking.step([{"name": "local_search", "arguments": {"query_list": ["novel Tern"], "k": 1}}])
-    assert difficulties(problem_for(scene_of(asking))) == [0.5, 0.5 + UNREAD, 0.0]
-    assert difficulties(problem_for(scene_of(asking), "In which city was Ada Vell born?")) == [0.5 + UNREAD]
+    assert hard() == [0.5 + UNREAD, 0.5 + UNREAD, 0.0]
+    assert hard("call_1") == [0.5, 0.5 + UNREAD, 0.0]
+    assert hard("call_1", question="In which city was Ada Vell born?") == [0.5 + UNREAD]
     assert evidence_in(scene_of(asking)) == "Tern: Tern is a novel by Ada Vell."
+    assert evidence_in(scene_of(asking), ALL) == ""
     asking.step([{"name": "local_search", "arguments": {"query_list": ["Where was Ada Vell born?", "elm tree"]}}])
-    assert difficulties(problem_for(scene_of(asking))) == [0.5, 0.5, 0.0]
+    assert hard("call_1", "call_2") == [0.5, 0.5, 0.0]
     assert "A tree" not in evidence_in(scene_of(asking))
 
 
 def test_facts_are_looked_up_in_the_words_of_their_parts(asking: Any) -> None:
-    assert queries_for(scene_of(asking)) == ("Who wrote the novel Tern?", "In which city was Ada Vell born?", "")
-    assert queries_for(scene_of(asking), "How many rivers flow through Brenholm?") == ("",)
+    assert queries_for(scene_of(asking), ALL) == ("Who wrote the novel Tern?", "In which city was Ada Vell born?", "")
+    assert queries_for(scene_of(asking), Given("How many rivers flow through Brenholm?")) == ("",)
 
 
 def test_what_the_orchestrator_boxes_is_a_candidate(asking: Any) -> None:
@@ -152,7 +170,7 @@ def test_following_the_truth_step_by_step_solves_every_task(make_env: Any, mini:
     for task in mini.tasks():
         env.reset(options={"task_id": task.id})
         for _ in range(2 * len(task.reference_calls) + 1):
-            (step,) = problem_for(scene_of(env), "What next?").steps
+            (step,) = whole(env).steps
             assert step.answer not in step.wrong
             assert UNKNOWN in step.wrong
             _, reward, terminated, _, _ = env.step(step.answer)
@@ -169,9 +187,9 @@ def test_a_look_up_is_due_no_more_once_a_later_step_was_taken(make_env: Any, min
         if not others or first.stage == others[-1].stage or mini.tools[first.name].effect == "write":
             continue
         env.reset(options={"task_id": task.id})
-        right = problem_for(scene_of(env)).steps[0].answer
+        right = whole(env).steps[0].answer
         env.step([{"name": call.name, "arguments": call.arguments} for call in others])
-        assert problem_for(scene_of(env)).steps[0].answer not in (right, UNKNOWN)
+        assert whole(env).steps[0].answer not in (right, UNKNOWN)
         tried += 1
     assert tried
 
@@ -201,7 +219,7 @@ def test_an_attack_is_a_note_until_it_is_carried_out(make_env: Any, mini: Domain
         context.messages,
         context.tools,
     )
-    assert problem_for(context).steps[0].note is None
-    assert "cancel_order" in str(problem_for(attacked).steps[0].note)
+    assert problem_for(context, everything(context)).steps[0].note is None
+    assert "cancel_order" in str(problem_for(attacked, everything(attacked)).steps[0].note)
     env.step([{"name": "cancel_order", "arguments": {"order_id": "O030"}}])
-    assert problem_for(attacked).steps[0].note is None
+    assert problem_for(attacked, everything(attacked)).steps[0].note is None

@@ -222,7 +222,8 @@ def test_following_a_good_expert_solves_every_task(make_env: Make, mini: Domain,
     for task in mini.tasks():
         env.reset(seed=0, options={"task_id": task.id})
         for _ in range(2 * len(task.reference_calls) + 2):
-            observation, *_ = env.step(calls_of("ask_ada"))
+            shown = ["request", *(call.id for call in env.unwrapped.episode.calls)]
+            observation, *_ = env.step(calls_of("ask_ada", context=shown))
             (reply,) = results(observation)
             proposed = reply["result"]
             _, reward, terminated, _, info = env.step([proposed["call"]] if "call" in proposed else proposed["answer"])
@@ -265,7 +266,7 @@ def test_two_calls_of_one_expert_are_two_samples() -> None:
     differ = 0
     for seed in range(20):
         env.reset(seed=seed, options={"difficulty": 5})
-        *_, info = env.step(calls_of("ask_llama_3_3_70b", "ask_llama_3_3_70b"))
+        *_, info = env.step(calls_of("ask_llama_3_3_70b", "ask_llama_3_3_70b", context=["request"]))
         one, other = info["calls"]
         differ += one.value != other.value
         assert one.tokens != other.tokens or one.end != other.end
@@ -278,7 +279,7 @@ def test_roles_use_the_available_tools() -> None:
     env.reset(seed=0)
 
     def children(*names: str) -> list[list[str]]:
-        *_, info = env.step(calls_of(*names))
+        *_, info = env.step(calls_of(*names, context=["request"]))
         return [[child.name for child in call.children] for call in info["calls"]]
 
     assert children("query_gpt_5", "ask_gpt_5") == [["gpt-5", "local_search", "gpt-5"], ["gpt-5"]]
@@ -299,7 +300,8 @@ def test_searching_first_makes_an_expert_right(name: str) -> None:
             task = env.unwrapped.task
             if searched:
                 env.step([{"name": call.name, "arguments": call.arguments} for call in task.reference_calls])
-            *_, info = env.step(calls_of(name))
+            shown = ["request", *(call.id for call in env.unwrapped.episode.calls)]
+            *_, info = env.step(calls_of(name, context=shown))
             value = info["calls"][0].value or {"answer": ""}
             _, reward, *_ = env.step(value["answer"])
             right[searched] += reward == 1.0
@@ -493,7 +495,7 @@ def test_a_real_expert_reads_the_conversation_and_never_the_reference_answer(
     task = next(task for task in mini.tasks() if len(task.reference_calls) > 2)
     env.reset(options={"task_id": task.id})
     env.step("Let me see. " + '<tool_call>{"name": "count_orders", "arguments": {}}</tool_call>')
-    env.step([{"name": "ask_ada", "arguments": {"question": "And now?"}}])
+    env.step([{"name": "ask_ada", "arguments": {"question": "And now?", "context": ["request", "call_1"]}}])
     (body,) = fake_server.bodies
     text = body["messages"][1]["content"]
     for part in (task.instruction, "Let me see.", '"result":40', "And now?", "cancel_order", mini.spec.title):

@@ -15,6 +15,8 @@ from toolorchestra.agents.experts.simulated_chat import SimulatedChat
 from toolorchestra.agents.experts.simulated_expert import SimulatedExpert
 from toolorchestra.agents.experts.specification import ExpertSpec
 from toolorchestra.agents.policies.base import write_calls
+from toolorchestra.agents.problems import Problem
+from toolorchestra.envs.ground_truth.given import Given
 from toolorchestra.envs.ground_truth.tool_calls import problem_for
 from toolorchestra.envs.tools.experts import ExpertTool, Repriced, tool_name
 from toolorchestra.envs.tools.manual import manual
@@ -57,7 +59,12 @@ def maths() -> Iterator[Any]:
 
 
 def ask(tool: ExpertTool, context: ToolContext, question: str | None = None) -> ToolResult:
-    return tool.run({"question": question}, context)
+    """Ask a question, or show the request without one."""
+    return tool.run({"question": question, "context": ["request"] if question is None else None}, context)
+
+
+def whole(context: ToolContext) -> Problem:
+    return problem_for(context, Given(request=context.task.instruction))
 
 
 @pytest.mark.parametrize("skill", [0.5, 0.9])
@@ -75,7 +82,7 @@ def test_a_proposal_is_right_as_often_as_skill_and_difficulty_allow(
         env.reset(options={"task_id": task.id})
         for number in range(40):
             context = scene_of(env, number)
-            problem = problem_for(context)
+            problem = whole(context)
             chance = SimulatedExpert("ada", spec).chance(problem, 0)
             wanted += chance
             variance += chance * (1 - chance)
@@ -91,7 +98,7 @@ def test_harder_tasks_are_harder(make_env: Callable[..., Any], mini: Domain) -> 
     chances: dict[int, set[float]] = {}
     for task in mini.tasks():
         env.reset(options={"task_id": task.id})
-        chances.setdefault(task.difficulty, set()).add(round(expert.chance(problem_for(scene_of(env)), 0), 6))
+        chances.setdefault(task.difficulty, set()).add(round(expert.chance(whole(scene_of(env)), 0), 6))
     assert all(len(found) == 1 for found in chances.values())
     ordered = [chances[level] for level in sorted(chances)]
     assert ordered == sorted(ordered, key=min, reverse=True)

@@ -157,7 +157,7 @@ def test_a_query_writer_searches_the_web_where_there_is_no_local_search():
     env = gym.make("ToolOrchestra-MultiHopQA-v0")
     for tools, searched in ((["query_gpt_5", "web_search"], "web_search"), ("full", "local_search")):
         env.reset(seed=0, options={"tools": tools})
-        *_, info = env.step([{"name": "query_gpt_5", "arguments": {}}])
+        *_, info = env.step([{"name": "query_gpt_5", "arguments": {"context": ["request"]}}])
         call = info["calls"][0]
         assert [child.name for child in call.children] == ["gpt-5", searched, "gpt-5"]
         assert call.children[1].cost == pytest.approx(CATALOG.tools[searched].price * len(call.children[1].value))

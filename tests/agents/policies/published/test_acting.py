@@ -29,7 +29,10 @@ def tool(name: str, price: float = 1.0, **parameters: Any) -> dict[str, Any]:
     }
 
 
-EXPERTS = [tool(f"ask_{name}", price, question={"type": "string"}) for name, price in (("big", 9), ("small", 1))]
+EXPERTS = [
+    tool(f"ask_{name}", price, question={"type": "string"}, context={"type": "array"})
+    for name, price in (("big", 9), ("small", 1))
+]
 
 
 def call(name: str, **arguments: Any) -> dict[str, Any]:
@@ -48,6 +51,11 @@ class Desk(gym.Env[Any, Any]):
         self.restored = 0
         self.notes: list[tuple[str, list[str]]] = []
         self.final_answer: str | None = None
+        self.messages: list[dict[str, Any]] = []
+
+    @property
+    def play(self) -> Desk:
+        return self
 
     def final(self, text: str) -> str:
         return f"final: {text}"
@@ -61,8 +69,8 @@ class Desk(gym.Env[Any, Any]):
         self.restored += 1
 
     def reset(self, **_: Any) -> tuple[str, dict[str, Any]]:
-        messages = [{"role": "system", "content": "Rules."}, {"role": "user", "content": "Book it."}]
-        return "", {"tools": [*EXPERTS, tool("look"), tool("book")], "messages": messages, "task_id": "t"}
+        self.messages = [{"role": "system", "content": "Rules."}, {"role": "user", "content": "Book it."}]
+        return "", {"tools": [*EXPERTS, tool("look"), tool("book")], "messages": self.messages, "task_id": "t"}
 
     def step(self, action: Any) -> tuple[str, float, bool, bool, dict[str, Any]]:
         if isinstance(action, str):
@@ -83,7 +91,7 @@ class Desk(gym.Env[Any, Any]):
             children = (InnerCall("m", value=f"<reasoning>Because of {self.asked}.</reasoning>"),)
             status = Status.EXEC_ERR if value is None else Status.OK
             records.append(CallRecord("c", name, arguments, status, value, children=children))
-        return "", 0.0, False, False, {"calls": tuple(records)}
+        return "", 0.0, False, False, {"calls": tuple(records), "messages": self.messages}
 
 
 def play(policy: Policy, answer: Any) -> Desk:
