@@ -20,6 +20,8 @@ from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import ArgumentError, Tool, ToolContext, ToolResult
 from toolorchestra.toolscale.typed_answers import SUBMIT, TypedAnswer
 
+SLOTS_FOLLOW = "The slots of the answer:"
+"""What stands before the slots where the answer is given with the call `submit`."""
 AnswerMode = Literal["typed", "text"]
 """Whether the final answer has a value for each slot, or is prose."""
 
@@ -84,11 +86,10 @@ class AnswerSlots:
 
     Args:
         source: The source.
-        place: The sentence that tells an orchestrator how it answers.
     """
 
-    def __init__(self, source: TaskSource, place: str) -> None:
-        self._source, self._place = source, place
+    def __init__(self, source: TaskSource) -> None:
+        self._source = source
         self._tables: dict[str, SlotTable] = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -105,20 +106,16 @@ class AnswerSlots:
             table = self._tables[world.name] = world.slots.with_tasks(every)
         return table.of(task)
 
-    def asking(self, task: Task, typed: TypedAnswer) -> Task:
-        """Return a task whose instruction says which slots there are as well."""
-        return msgspec.structs.replace(task, instruction=f"{task.instruction}\n\n{self._place} {typed}")
 
-
-def make_slots(mode: str, source: TaskSource, place: str) -> AnswerSlots | None:
-    """Return the slots that an option asks for; None for prose, and for a protocol that has no `place` for them.
+def make_slots(mode: str, source: TaskSource, *, can_be_typed: bool) -> AnswerSlots | None:
+    """Return the slots that an option asks for; None for prose, and for a protocol whose answers are always prose.
 
     Raises:
         UnknownNameError: There is no such mode.
     """
     if mode not in get_args(AnswerMode):
         raise UnknownNameError("value of `answer`", str(mode), get_args(AnswerMode))
-    return AnswerSlots(source, place) if mode == "typed" and place else None
+    return AnswerSlots(source) if mode == "typed" and can_be_typed else None
 
 
 def with_submit(tools: Mapping[str, Tool]) -> Mapping[str, Tool]:

@@ -38,6 +38,7 @@ from toolorchestra.toolscale.domain import SPLITS
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError, unknown_name
 from toolorchestra.toolscale.preferences import PreferencePair, read_pairs
 from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.typed_answers import TypedAnswer
 
 RENDER_MODES = ("ansi", "human")
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -158,7 +159,7 @@ class TaskEnv:
             raise UnknownNameError("render mode", self.render_mode, RENDER_MODES)
         self.source = source if isinstance(source, TaskSource) else make_source(source, domain, tasks)
         self.limits = limits
-        self._slots = make_slots(options.get("answer", "typed"), self.source, self.typed_place)
+        self._slots = make_slots(options.get("answer", "typed"), self.source, can_be_typed=bool(self.typed_place))
         self.rates = OrchestratorRates.of(options.get("orchestrator", DEFAULT_ORCHESTRATOR))
         self._judge = make_judge(options.get("judge"), self.source, typed=self._slots is not None)
         self._outages: Outages = options.get("outages", "infra_error")
@@ -178,8 +179,11 @@ class TaskEnv:
     # --- override these
 
     @abstractmethod
-    def _begin(self, task: Task, world: World, chosen: Mapping[str, Any]) -> EpisodeSetup:
-        """Return what is special about a new episode of `task`, given the options of this reset."""
+    def _begin(self, task: Task, world: World, chosen: Mapping[str, Any], typed: TypedAnswer | None) -> EpisodeSetup:
+        """Return what is special about a new episode of `task`, given the options of this reset.
+
+        `typed` has the slots of its answer, if that is typed.
+        """
 
     # --- the episode
 
@@ -274,9 +278,8 @@ class TaskEnv:
         task = self._choose(chosen)
         world = self.source.world(task)
         typed = self._slots.of(task) if self._slots else None
-        asked = self._slots.asking(task, typed) if self._slots and typed else task
-        setup = self._begin(asked, world, chosen)
-        names, instruction, preferred = tuple(setup.tools), asked.instruction, None
+        setup = self._begin(task, world, chosen, typed)
+        names, instruction, preferred = tuple(setup.tools), self._asked(task, typed), None
         if setup.preference is not None:
             preferred = self._prefer(setup.preference, measured(names), task)
             if preferred is not None and preferred.instruction:
@@ -313,6 +316,10 @@ class TaskEnv:
         )
         self._play = setup.rules(start)
         return self._play
+
+    def _asked(self, task: Task, typed: TypedAnswer | None) -> str:
+        """Return what an orchestrator is asked: the request, and the slots of its answer if that is typed."""
+        return task.instruction if typed is None else f"{task.instruction}\n\n{self.typed_place} {typed}"
 
     @property
     def _env_id(self) -> str:
