@@ -56,7 +56,8 @@ class TaskOptions(TypedDict, total=False):
         answer: How tasks in domains are answered. ``typed`` (default): the final answer has a value for each slot,
             which are compared exactly; the request ends with the slots, which ``info["slots"]`` has too. ``text``: it
             is prose, and must mention what is to be told, as in the paper: a rule that can be gamed, by naming every
-            candidate. In MASOrchestra it is always prose. For questions the option changes nothing.
+            candidate. In MASOrchestra it is always prose. Questions of ToolOrchestra have the call `submit` with
+            ``typed``, and not with ``text``; for other questions the option changes nothing.
         orchestrator: Model of the catalogue (or an `ExpertSpec`) at whose price and speed the agents' own messages cost
             money and take time (`toolorchestra.envs.orchestrator_rates`); None: they are free. By default
             ``qwen3-8b``.
