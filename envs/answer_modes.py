@@ -1,18 +1,21 @@
-"""The option `answer`: the final answer has a value for each slot that the request asks for, or is prose.
+"""The option `answer`: the final answer is the call `submit`, in domains with a value for each slot, or it is prose.
 
 `toolorchestra.toolscale.typed_answers` says what slots are and how they are compared. Here is what an environment adds:
-the slots of the tasks of its source, what an orchestrator is told of them, and the call `submit`.
+the slots of the tasks of its source, what an orchestrator is told of them, and the call. To a question its answer is a
+text, and a message without a call may answer as well.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 import msgspec
 
 from toolorchestra.envs.task_source import TaskSource
 from toolorchestra.toolscale.answer_slots import SlotTable
+from toolorchestra.toolscale.answers import MAX_TEXT
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.format import ParameterSpec
@@ -20,25 +23,43 @@ from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import ArgumentError, Tool, ToolContext, ToolResult
 from toolorchestra.toolscale.typed_answers import SUBMIT, TypedAnswer
 
+SLOTS_FOLLOW = "The slots of the answer:"
+"""What stands before the slots where the answer is given with the call `submit`."""
 AnswerMode = Literal["typed", "text"]
-"""Whether the final answer has a value for each slot, or is prose."""
+"""Whether the final answer is the call `submit`, or prose."""
+
+
+_ANSWER = ParameterSpec(type="string", description="the final answer, without any words around it", max_length=MAX_TEXT)
+_MESSAGE = ParameterSpec(
+    type="string", description="what you tell the user beside it; it is not judged", required=False, max_length=MAX_TEXT
+)
 
 
 class SubmitTool(Tool):
+    """Ends the episode with an answer: to a question, a text."""
+
+    def __init__(
+        self,
+        description: str = "End the conversation with the final answer.",
+        parameters: Mapping[str, ParameterSpec] = MappingProxyType({"answer": _ANSWER, "message": _MESSAGE}),
+    ) -> None:
+        super().__init__(SUBMIT, description, parameters, latency=0.0)
+
+    def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+        """Do nothing: the rules of the episode judge what was submitted."""
+        return ToolResult.ok("submitted")
+
+
+class SubmitSlotsTool(SubmitTool):
     """Ends the episode with a typed answer.
 
     Its schema is the same for all tasks: the request says which slots there are.
     """
 
     def __init__(self) -> None:
-        message = ParameterSpec(
-            type="string", description="what you tell the user beside it; it is not judged", required=False
-        )
         super().__init__(
-            SUBMIT,
             "End the conversation with the answer: a value for each slot that the request asks for.",
-            {"message": message},
-            latency=0.0,
+            {"message": _MESSAGE},
         )
 
     @property
@@ -65,18 +86,16 @@ class SubmitTool(Tool):
             ) from None
         return {"answer": found.answer} | ({} if found.message is None else {"message": found.message})
 
-    def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-        """Do nothing: the rules of the episode judge what was submitted."""
-        return ToolResult.ok("submitted")
-
 
 class _Submitted(msgspec.Struct, forbid_unknown_fields=True):
     answer: dict[str, Any]
     message: str | None = None
 
 
-SUBMIT_TOOL = SubmitTool()
-"""The call, which has no state."""
+SUBMIT_TOOL = SubmitSlotsTool()
+"""The call that answers a task in a domain; it has no state."""
+SUBMIT_TEXT_TOOL = SubmitTool()
+"""The call that answers a question, likewise."""
 
 
 class AnswerSlots:
@@ -84,11 +103,10 @@ class AnswerSlots:
 
     Args:
         source: The source.
-        place: The sentence that tells an orchestrator how it answers.
     """
 
-    def __init__(self, source: TaskSource, place: str) -> None:
-        self._source, self._place = source, place
+    def __init__(self, source: TaskSource) -> None:
+        self._source = source
         self._tables: dict[str, SlotTable] = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -105,23 +123,19 @@ class AnswerSlots:
             table = self._tables[world.name] = world.slots.with_tasks(every)
         return table.of(task)
 
-    def asking(self, task: Task, typed: TypedAnswer) -> Task:
-        """Return a task whose instruction says which slots there are as well."""
-        return msgspec.structs.replace(task, instruction=f"{task.instruction}\n\n{self._place} {typed}")
 
-
-def make_slots(mode: str, source: TaskSource, place: str) -> AnswerSlots | None:
-    """Return the slots that an option asks for; None for prose, and for a protocol that has no `place` for them.
+def make_slots(mode: str, source: TaskSource, *, can_be_typed: bool) -> AnswerSlots | None:
+    """Return the slots that an option asks for; None for prose, and for a protocol whose answers are always prose.
 
     Raises:
         UnknownNameError: There is no such mode.
     """
     if mode not in get_args(AnswerMode):
         raise UnknownNameError("value of `answer`", str(mode), get_args(AnswerMode))
-    return AnswerSlots(source, place) if mode == "typed" and place else None
+    return AnswerSlots(source) if mode == "typed" and can_be_typed else None
 
 
-def with_submit(tools: Mapping[str, Tool]) -> Mapping[str, Tool]:
+def with_submit(tools: Mapping[str, Tool], submit: SubmitTool = SUBMIT_TOOL) -> Mapping[str, Tool]:
     """Return tools and the call `submit`.
 
     Raises:
@@ -129,7 +143,7 @@ def with_submit(tools: Mapping[str, Tool]) -> Mapping[str, Tool]:
     """
     if SUBMIT in tools:
         raise OptionError(
-            f"Typed answers are given with the call {SUBMIT!r}, and there is a tool of that name: rename it, or give "
+            f"Answers are given with the call {SUBMIT!r}, and there is a tool of that name: rename it, or give "
             "answer='text'."
         )
-    return {**tools, SUBMIT: SUBMIT_TOOL}
+    return {**tools, SUBMIT: submit}

@@ -27,6 +27,7 @@ from toolorchestra.envs.world import World, WorldSession
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.float_sums import float_sum
 from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.typed_answers import TypedAnswer
 
 SEEDS = {"train": 1_024, "test": 128, "test_intents": 128}
 """Number of seeds of each split."""
@@ -71,7 +72,7 @@ class ExternalEnv(MultiAgentEnv):
         self._set_agents(self._external.possible_agents)
         self.action_spaces = {agent: self._external.action_space(agent) for agent in self.possible_agents}
 
-    def _begin(self, task: Task, world: World, chosen: Mapping[str, Any]) -> EpisodeSetup:
+    def _begin(self, task: Task, world: World, chosen: Mapping[str, Any], typed: TypedAnswer | None) -> EpisodeSetup:
         external = copy.deepcopy(self._external)
         external.reset(seed=task.bindings["seed"])
         prompts = {agent: f"{self._rules}\n\nYou are {agent}.".strip() for agent in self.possible_agents}

@@ -232,10 +232,10 @@ class Play(ABC):
         self._book(records)
         return records
 
-    def stated(self, answer: str) -> str:
-        """Return a final answer as it is judged: to a question, a bare one is put into a box."""
+    def stated(self, answer: str, form: Callable[[str], str] = in_form) -> str:
+        """Return a final answer as it is judged: to a question, a bare one is put into a box, or into another form."""
         of_question = self.task.communicate and not isinstance(self.world, Domain)
-        return in_form(answer) if of_question else answer
+        return form(answer) if of_question else answer
 
     def judge(self, answer: str) -> None:
         """End the episode with a final answer.

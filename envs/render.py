@@ -115,7 +115,8 @@ def _turn(turn: Turn, number: int, episode: Episode) -> list[RenderableType]:
         return _turn_of_several(turn, episode)
     text = around_and_blocks(str(turn.message.get("content") or ""))[0].strip()
     if not turn.calls:
-        return [_panel(text or "(nothing)", "message" if SUBMIT in episode.tools else "answer", "blue")]
+        answered = turn is episode.turns[-1] and episode.answer is not None
+        return [_panel(text or "(nothing)", "answer" if answered else "message", "blue")]
     *calls, last = turn.calls
     if last.name != SUBMIT or last.status is not Status.OK:
         return [_calls(turn, turn.calls, number, text)]
@@ -124,11 +125,12 @@ def _turn(turn: Turn, number: int, episode: Episode) -> list[RenderableType]:
 
 
 def _submitted(arguments: dict[str, Any]) -> str:
-    """Return a typed answer, a slot a line, and what is told beside it."""
-    values = ((name, value if isinstance(value, str) else _json(value)) for name, value in arguments["answer"].items())
-    slots = [f"{name}: {_short(value)}" for name, value in values]
-    message = str(arguments.get("message", "")).strip()
-    return "\n".join([*slots, *([""] if slots and message else []), *([message] if message else [])]) or "(nothing)"
+    """Return a submitted answer, of a typed one a slot a line, and what is told beside it."""
+    answer, message = arguments["answer"], str(arguments.get("message") or "").strip()
+    values = answer if isinstance(answer, dict) else {"": answer}
+    shown = ((name, _short(value if isinstance(value, str) else _json(value))) for name, value in values.items())
+    lines = [f"{name}: {value}" if name else value for name, value in shown]
+    return "\n".join([*lines, *([""] if lines and message else []), *([message] if message else [])]) or "(nothing)"
 
 
 def _turn_of_several(turn: Turn, episode: Episode) -> list[RenderableType]:

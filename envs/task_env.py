@@ -38,6 +38,7 @@ from toolorchestra.toolscale.domain import SPLITS
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError, unknown_name
 from toolorchestra.toolscale.preferences import PreferencePair, read_pairs
 from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.typed_answers import TypedAnswer
 
 RENDER_MODES = ("ansi", "human")
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -55,7 +56,8 @@ class TaskOptions(TypedDict, total=False):
         answer: How tasks in domains are answered. ``typed`` (default): the final answer has a value for each slot,
             which are compared exactly; the request ends with the slots, which ``info["slots"]`` has too. ``text``: it
             is prose, and must mention what is to be told, as in the paper: a rule that can be gamed, by naming every
-            candidate. In MASOrchestra it is always prose. For questions the option changes nothing.
+            candidate. In MASOrchestra it is always prose. Questions of ToolOrchestra have the call `submit` with
+            ``typed``, and not with ``text``; for other questions the option changes nothing.
         orchestrator: Model of the catalogue (or an `ExpertSpec`) at whose price and speed the agents' own messages cost
             money and take time (`toolorchestra.envs.orchestrator_rates`); None: they are free. By default
             ``qwen3-8b``.
@@ -158,7 +160,7 @@ class TaskEnv:
             raise UnknownNameError("render mode", self.render_mode, RENDER_MODES)
         self.source = source if isinstance(source, TaskSource) else make_source(source, domain, tasks)
         self.limits = limits
-        self._slots = make_slots(options.get("answer", "typed"), self.source, self.typed_place)
+        self._slots = make_slots(options.get("answer", "typed"), self.source, can_be_typed=bool(self.typed_place))
         self.rates = OrchestratorRates.of(options.get("orchestrator", DEFAULT_ORCHESTRATOR))
         self._judge = make_judge(options.get("judge"), self.source, typed=self._slots is not None)
         self._outages: Outages = options.get("outages", "infra_error")
@@ -178,8 +180,11 @@ class TaskEnv:
     # --- override these
 
     @abstractmethod
-    def _begin(self, task: Task, world: World, chosen: Mapping[str, Any]) -> EpisodeSetup:
-        """Return what is special about a new episode of `task`, given the options of this reset."""
+    def _begin(self, task: Task, world: World, chosen: Mapping[str, Any], typed: TypedAnswer | None) -> EpisodeSetup:
+        """Return what is special about a new episode of `task`, given the options of this reset.
+
+        `typed` has the slots of its answer, if that is typed.
+        """
 
     # --- the episode
 
@@ -274,9 +279,8 @@ class TaskEnv:
         task = self._choose(chosen)
         world = self.source.world(task)
         typed = self._slots.of(task) if self._slots else None
-        asked = self._slots.asking(task, typed) if self._slots and typed else task
-        setup = self._begin(asked, world, chosen)
-        names, instruction, preferred = tuple(setup.tools), asked.instruction, None
+        setup = self._begin(task, world, chosen, typed)
+        names, instruction, preferred = tuple(setup.tools), self._asked(task, typed), None
         if setup.preference is not None:
             preferred = self._prefer(setup.preference, measured(names), task)
             if preferred is not None and preferred.instruction:
@@ -313,6 +317,10 @@ class TaskEnv:
         )
         self._play = setup.rules(start)
         return self._play
+
+    def _asked(self, task: Task, typed: TypedAnswer | None) -> str:
+        """Return what an orchestrator is asked: the request, and the slots of its answer if that is typed."""
+        return task.instruction if typed is None else f"{task.instruction}\n\n{self.typed_place} {typed}"
 
     @property
     def _env_id(self) -> str:

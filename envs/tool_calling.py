@@ -1,7 +1,7 @@
-"""The rules of tool calling by one agent: calls are run until a message without calls answers.
+"""The rules of tool calling by one agent: calls are run until a message without calls, or the call `submit`, answers.
 
-Where the answer is typed, a call of `submit` answers instead, and a message without calls does not. These are the rules
-of ToolOrchestra; ParaManager's are built on them.
+Where the answer is typed, a message without calls does not. These are the rules of ToolOrchestra; ParaManager's are
+built on them.
 """
 
 from __future__ import annotations
@@ -11,11 +11,13 @@ from typing import Any
 
 import msgspec
 
+from toolorchestra.envs.answer_modes import SubmitTool
 from toolorchestra.envs.episode import CallRecord
 from toolorchestra.envs.parsing import Message, ParsedCall, parse
 from toolorchestra.envs.play import Play, PlayStart
 from toolorchestra.envs.rewards import Vector, measure
 from toolorchestra.envs.spaces import MAX_OBSERVATION_CHARACTERS
+from toolorchestra.toolscale.answers import whole_answer
 from toolorchestra.toolscale.tool import Status
 from toolorchestra.toolscale.typed_answers import SUBMIT
 
@@ -33,30 +35,27 @@ class ToolCallingPlay(Play):
     def __init__(self, start: PlayStart) -> None:
         super().__init__(start)
         self.metrics: Vector | None = None
+        self._submits = isinstance(self.tools.get(SUBMIT), SubmitTool)  # and not a tool of the world's own
 
     def _read(self, action: Any) -> Message:
         message = parse(action)
-        return message if self.typed is None else submit_last(message)
+        return submit_last(message) if self._submits else message
 
     def _take(self, agent: str, message: Message) -> None:
-        if self.typed is not None:
-            self._take_typed(agent, message)
-        elif message.calls:
-            self._run(agent, message.calls, message.text)
-        else:
+        if message.calls:
+            records = self._run(agent, message.calls, message.text)
+            if self._submits and (answer := submitted(message.calls, records)) is not None:
+                self.judge(answer if self.typed is not None else self._of_question(records[-1]))
+        elif self.typed is None:
             self.judge(message.spoken)
+        elif any(not turn.calls for turn in self.episode.turns[-1:]):
+            self.close(solved=False, why=f"two messages without a call, the answer is given with {SUBMIT}")
+        else:
+            self.observe(agent, _NO_CALL)
 
-    def _take_typed(self, agent: str, message: Message) -> None:
-        """Run the calls of a message, of which `submit` ends the episode; without any call, ask for it once."""
-        if not message.calls:
-            if any(not turn.calls for turn in self.episode.turns[-1:]):
-                self.close(solved=False, why=f"two messages without a call, the answer is given with {SUBMIT}")
-            else:
-                self.observe(agent, _NO_CALL)
-            return
-        records = self._run(agent, message.calls, message.text)
-        if (answer := submitted(message.calls, records)) is not None:
-            self.judge(answer)
+    def _of_question(self, submit: CallRecord) -> str:
+        """Return the answer that a call of `submit` gives to a question: all of its text, and nothing but that."""
+        return self.stated((submit.arguments or {})["answer"], whole_answer)
 
     def _run(self, agent: str, calls: Sequence[ParsedCall], text: str) -> list[CallRecord]:
         """Run the calls of a message and show their results."""

@@ -24,6 +24,7 @@ from toolorchestra.envs.sources.questions import QuestionSource, QuestionWorld, 
 from toolorchestra.envs.task_env import EpisodeSetup
 from toolorchestra.envs.world import World
 from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.typed_answers import TypedAnswer
 
 LOOKOUT, COURIER = "lookout", "courier"
 WORLD = QuestionWorld("courier", "Deliver the number of the wanted parcel.")
@@ -50,7 +51,7 @@ class CourierEnv(MultiAgentEnv):
         super().__init__(QuestionSource("Parcels", WORLD, parcels()), max_cycles=4, options={})
         self._set_agents([LOOKOUT, COURIER])
 
-    def _begin(self, task: Task, world: World, chosen: Mapping[str, Any]) -> EpisodeSetup:
+    def _begin(self, task: Task, world: World, chosen: Mapping[str, Any], typed: TypedAnswer | None) -> EpisodeSetup:
         openings = {
             LOOKOUT: [
                 {"role": "system", "content": "Tell the courier the number of the parcel that is wanted."},

@@ -15,13 +15,11 @@ from typing import Any
 
 import msgspec
 
-from toolorchestra.toolscale.answer_slots import OUTCOME
 from toolorchestra.toolscale.mentions import MONTHS, tokens
 from toolorchestra.toolscale.observed import named_values
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.typed_answers import AnswerSlot, SlotType, TypedAnswer, Value, readings, reads_right
 
-_OUTCOMES = frozenset((OUTCOME, f"first_{OUTCOME}", f"second_{OUTCOME}"))
 _BY_SIGN: Mapping[str, tuple[SlotType, ...]] = {"#": ("number", "money"), "@": ("date",), "~": ("time",)}
 _ID = re.compile(r"\b(?=\w*\d)(?=\w*[A-Za-z])\w+(?:-\w+)*\b")
 _NAME = re.compile(r"(?<=[a-z,] )[A-Z][\w'’-]+(?: [A-Z][\w'’-]+)*")  # not at the beginning of a sentence
@@ -42,7 +40,7 @@ def kind_of(slot: AnswerSlot) -> str:
     >>> kind_of(AnswerSlot("paid_on", ("date",), nullable=True))
     'date or null'
     """
-    if slot.name in _OUTCOMES:
+    if slot.is_outcome:
         return "outcome"
     types = " or ".join(kind for kind in slot.types if kind != "text" or not slot.options)
     kind = " or ".join(filter(None, (types, "option" if slot.options else "")))
@@ -89,7 +87,7 @@ class SeenTask:
     @property
     def asks(self) -> bool:
         """Whether the task asks for a fact beside the outcome."""
-        return any(slot.name not in _OUTCOMES for slot in self.typed.slots)
+        return any(not slot.is_outcome for slot in self.typed.slots)
 
     def filled(self, strategy: Mapping[str, str], usual: UsualValues) -> list[Value]:
         """Return what the fillers for each kind of slot put into the slots: null where a kind has none."""

@@ -215,7 +215,7 @@ class _Intent:
         self._slots = tuple(
             _slot(name, found, nullable=name not in always, several=name in several) for name, found in facts.items()
         )
-        outcome = (AnswerSlot(OUTCOME, options=self._outcomes),) if self._outcomes else ()
+        outcome = (AnswerSlot(OUTCOME, options=self._outcomes, is_outcome=True),) if self._outcomes else ()
         self._every = outcome + self._slots
         self._text = ", ".join(map(str, self._every))
 

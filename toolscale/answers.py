@@ -112,10 +112,18 @@ def in_form(text: str) -> str:
     >>> in_form("12"), in_form(r"So \boxed{12}."), in_form("set {1")
     ('\\boxed{12}', 'So \\boxed{12}.', '<answer>set {1</answer>')
     """
-    if answers(text):
-        return text
-    box = rf"\boxed{{{text.strip()}}}"
-    return box if answers(box) == [text.strip()] else f"<answer>{text}</answer>"
+    return text if answers(text) else whole_answer(text)
+
+
+def whole_answer(text: str) -> str:
+    r"""Return a text that gives the whole of a text as its answer: a box with it, or a tag where no box can hold it.
+
+    >>> whole_answer("12"), whole_answer(r"\boxed{1} or 2"), answers(whole_answer(r"\boxed{1}"))
+    ('\\boxed{12}', '\\boxed{\\boxed{1} or 2}', ['1'])
+    """
+    text = text.strip()
+    box = rf"\boxed{{{text}}}"
+    return box if answers(box) == [text] else f"<answer>{text}</answer>"
 
 
 def is_right(text: str, accepted: Iterable[str]) -> bool:

@@ -59,6 +59,7 @@ class AnswerSlot(msgspec.Struct, frozen=True):
         options: The texts that it may hold, if they are few.
         nullable: Whether null says that there is none.
         several: Whether it holds a list, in any order.
+        is_outcome: Whether it says how the request, or a part of it, ended.
     """
 
     name: str
@@ -67,6 +68,7 @@ class AnswerSlot(msgspec.Struct, frozen=True):
     options: tuple[str, ...] = ()
     nullable: bool = False
     several: bool = False
+    is_outcome: bool = False
 
     def __str__(self) -> str:
         words: list[str] = [

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from toolorchestra.envs.answer_modes import SubmitSlotsTool
 from toolorchestra.envs.base import OrchestrationEnv
 from toolorchestra.envs.executor import ToolFaultWarning
 from toolorchestra.envs.world import WorldSession
@@ -24,7 +25,6 @@ from toolorchestra.toolscale.guess import Guesser
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.sql import quote
 from toolorchestra.toolscale.tool import Status, Tool
-from toolorchestra.toolscale.typed_answers import SUBMIT
 
 _CALLS_PER_EPISODE = 10
 _EPISODES_BETWEEN_DUMPS = 25
@@ -93,7 +93,7 @@ class _Attacker:
 
     def _call(self) -> tuple[Tool, dict[str, Any]]:
         tool = self._rng.choice(self._tools)
-        return tool, {"answer": {"x": "x"}} if tool.name == SUBMIT else self._arguments(tool)
+        return tool, {"answer": {"x": "x"}} if isinstance(tool, SubmitSlotsTool) else self._arguments(tool)
 
     def _sent(self, name: Any, arguments: Any) -> Any:
         """Return a call in one of the forms in which calls come."""

@@ -10,7 +10,7 @@ from typing import Any, Unpack, get_args
 import msgspec
 
 from toolorchestra.agents.policies.base import write_calls
-from toolorchestra.envs.answer_modes import with_submit
+from toolorchestra.envs.answer_modes import SLOTS_FOLLOW, with_submit
 from toolorchestra.envs.dialogue.play import DialoguePlay
 from toolorchestra.envs.dialogue.request_facts import FactVocabulary, RequestFact, facts_in, vocabulary_of, with_blanks
 from toolorchestra.envs.dialogue.scenario import ORCHESTRATOR, PERSONAS, PROMPTS, STOP, USER, Reveal, Scenario, schemas
@@ -26,7 +26,7 @@ from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.task import Call, Task
 from toolorchestra.toolscale.tool import Tool
-from toolorchestra.toolscale.typed_answers import SUBMIT
+from toolorchestra.toolscale.typed_answers import SUBMIT, TypedAnswer
 
 MIXED = "mixed"
 """Option `persona`: each episode draws one from its seed."""
@@ -66,7 +66,7 @@ class DialogueEnv(MultiAgentEnv):
     """
 
     protocol = "Dialogue"
-    typed_place = "The slots of the answer:"
+    typed_place = SLOTS_FOLLOW
     metadata = {**MultiAgentEnv.metadata, "name": "dialogue_v0"}  # noqa: RUF012 - PettingZoo's declaration
 
     def __init__(
@@ -100,9 +100,8 @@ class DialogueEnv(MultiAgentEnv):
                 raise UnknownNameError(f"tool of {world.name}", wrong[0], world.tools)
         self._set_agents([USER, ORCHESTRATOR])
 
-    def _begin(self, task: Task, world: World, chosen: Mapping[str, Any]) -> EpisodeSetup:
+    def _begin(self, task: Task, world: World, chosen: Mapping[str, Any], typed: TypedAnswer | None) -> EpisodeSetup:
         assert isinstance(world, Domain), "it was when the environment was made"
-        task = self.source.task(task.id)  # without the slots, of which the user knows nothing
         noise_seed = int(self.np_random.integers(2**31))
         name = list(PERSONAS)[noise_seed % len(PERSONAS)] if self.persona == MIXED else self.persona
         vocabulary = vocabulary_of(world)
@@ -111,7 +110,6 @@ class DialogueEnv(MultiAgentEnv):
         users = [tool for name, tool in world.tools.items() if name in self.user_tools]
         others = [tool for name, tool in world.tools.items() if name not in self.user_tools]
         tools: Mapping[str, Tool] = world.tools
-        typed = self._slots.of(task) if self._slots is not None else None
         if typed is not None:
             tools = with_submit(tools)
             others.append(tools[SUBMIT])

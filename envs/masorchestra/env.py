@@ -27,6 +27,7 @@ from toolorchestra.envs.task_source import TaskSource
 from toolorchestra.envs.world import World
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError, unknown_name
 from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.typed_answers import TypedAnswer
 
 DEFAULT_MODEL = "gpt-oss-120b"
 """The model behind all agents (MAS-Orchestra §4.3)."""
@@ -129,7 +130,7 @@ class MASOrchestraEnv(OrchestrationEnv):
         self._known_answers = known_answers
         self._worlds: dict[str, tuple[dict[str, SubAgent], str]] = {}
 
-    def _begin(self, task: Task, world: World, chosen: Mapping[str, Any]) -> EpisodeSetup:
+    def _begin(self, task: Task, world: World, chosen: Mapping[str, Any], typed: TypedAnswer | None) -> EpisodeSetup:
         if isinstance(self.model, SimulatedChat):
             check_ground_truth(world, task, remedy="model=a chat model", known_answers=self._known_answers)
         if world.name not in self._worlds:

@@ -23,6 +23,7 @@ from toolorchestra.envs.world import World
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Tool
+from toolorchestra.toolscale.typed_answers import TypedAnswer
 from toolorchestra.toolscale.yaml_reader import read_yaml
 
 _TEXTS: dict[str, str] = read_yaml(Path(__file__).with_name("prompts.yaml"))
@@ -135,7 +136,7 @@ class MSARLEnv(MultiAgentEnv):
         )
         self._set_agents([REASONER, *dict.fromkeys(self.readers.values())])
 
-    def _begin(self, task: Task, world: World, chosen: Mapping[str, Any]) -> EpisodeSetup:
+    def _begin(self, task: Task, world: World, chosen: Mapping[str, Any], typed: TypedAnswer | None) -> EpisodeSetup:
         tools = self._tools(world)
         calls = f"At most {self.max_calls} of your blocks {'is' if self.max_calls == 1 else 'are'} run."
         fences = "; ".join(
@@ -145,7 +146,8 @@ class MSARLEnv(MultiAgentEnv):
         observed = _TEXTS["with_helpers" if self.readers else "without_helpers"].format(tag=self._tag)
         system = _TEXTS["reasoner"].format(fences=fences, observed=observed, calls=calls, rules=world.rules)
         openings = {agent: [{"role": "system", "content": _TEXTS["helper"]}] for agent in self.possible_agents}
-        openings[REASONER] = [{"role": "system", "content": system}, {"role": "user", "content": task.instruction}]
+        request = {"role": "user", "content": self._asked(task, typed)}
+        openings[REASONER] = [{"role": "system", "content": system}, request]
         return EpisodeSetup(system, tools, self._rules, openings)
 
     def _tools(self, world: World) -> Mapping[str, Tool]:

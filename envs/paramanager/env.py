@@ -30,6 +30,7 @@ from toolorchestra.toolscale.answers import final_answer
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Tool
+from toolorchestra.toolscale.typed_answers import TypedAnswer
 
 POOL = "paramanager"
 """Default configuration of the catalogue for the pool (§4.3)."""
@@ -181,7 +182,7 @@ class ParaManagerEnv(OrchestrationEnv):
         self._models = {name: self._chat(name) for name in dict.fromkeys((*self._pool, self._summariser))}
         self._worlds: dict[str, tuple[str, Mapping[str, Tool]]] = {}
 
-    def _begin(self, task: Task, world: World, chosen: Mapping[str, Any]) -> EpisodeSetup:
+    def _begin(self, task: Task, world: World, chosen: Mapping[str, Any], typed: TypedAnswer | None) -> EpisodeSetup:
         if self._experts == "simulated":
             check_ground_truth(world, task, remedy="experts='real'", known_answers=self._known_answers)
         if world.name not in self._worlds:

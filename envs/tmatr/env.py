@@ -24,6 +24,7 @@ from toolorchestra.envs.world import World
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Tool
+from toolorchestra.toolscale.typed_answers import TypedAnswer
 
 PLANNER = "planner"
 INFERENCER = "inferencer"
@@ -126,7 +127,7 @@ class TMATREnv(MultiAgentEnv):
         """The decision tree of the current or last episode."""
         return decision_tree(self.episode)
 
-    def _begin(self, task: Task, world: World, chosen: Mapping[str, Any]) -> EpisodeSetup:
+    def _begin(self, task: Task, world: World, chosen: Mapping[str, Any], typed: TypedAnswer | None) -> EpisodeSetup:
         if world.name not in self._tool_buffers:
             buffer = {tool.name: tool for tool in self._tools} | dict(world.tools)
             if "local_search" not in buffer:
@@ -142,10 +143,8 @@ class TMATREnv(MultiAgentEnv):
             else:
                 prompts[agent] = system_prompt(agent, actions, tools, self.max_turns, world.rules)
         openings = {agent: [{"role": "system", "content": prompt}] for agent, prompt in prompts.items()}
-        if paper:
-            first = paper_opening(task.instruction, tools)
-        else:
-            first = f"{task.instruction}\n\n{request(Action.DECIDE, 1, self.max_turns)}"
+        asked = self._asked(task, typed)
+        first = paper_opening(asked, tools) if paper else f"{asked}\n\n{request(Action.DECIDE, 1, self.max_turns)}"
         openings[decides].append({"role": "user", "content": first})
         rules = functools.partial(
             TMATRPlay,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, SupportsFloat, Unpac
 import msgspec
 
 from toolorchestra.agents.experts.catalog import Catalog
-from toolorchestra.envs.answer_modes import with_submit
+from toolorchestra.envs.answer_modes import SLOTS_FOLLOW, SUBMIT_TEXT_TOOL, SUBMIT_TOOL, SubmitTool, with_submit
 from toolorchestra.envs.base import OrchestrationEnv, OrchestrationOptions, ToolSchemas
 from toolorchestra.envs.ground_truth.known_answers import check_ground_truth
 from toolorchestra.envs.orchestrator_rates import with_catalog
@@ -26,11 +26,10 @@ from toolorchestra.envs.tool_calling import ToolCallingPlay
 from toolorchestra.envs.tools.experts import ExpertTool
 from toolorchestra.envs.tools.toolkit import RANDOM, Kind, Level, Toolkit
 from toolorchestra.envs.world import World
-from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError, unknown_name
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Tool
-from toolorchestra.toolscale.typed_answers import SUBMIT
+from toolorchestra.toolscale.typed_answers import SUBMIT, TypedAnswer
 from toolorchestra.toolscale.yaml_reader import read_yaml
 
 if TYPE_CHECKING:
@@ -47,8 +46,8 @@ class ToolOrchestraEnv(OrchestrationEnv):
     """Orchestration of tools, one user request per episode.
 
     **Action**: text. ``<tool_call>{"name": …, "arguments": {…}}</tool_call>`` blocks are calls. The call ``submit`` is
-    the final answer to a task in a domain, and ends the episode; a message without any call is that to a question. A
-    list of such objects or an OpenAI assistant message with ``tool_calls`` is accepted too.
+    the final answer, and ends the episode; to a question a message without any call is that as well. A list of such
+    objects or an OpenAI assistant message with ``tool_calls`` is accepted too.
 
     **Observation**: text. After `reset` the system prompt and the request; after `step` one ``<tool_response>``
     block per call, with its ``id``, ``name``, ``status`` (``OK``, ``PARSE_ERR``, ``EXEC_ERR``, ``TIMEOUT``) and
@@ -106,7 +105,7 @@ class ToolOrchestraEnv(OrchestrationEnv):
     """
 
     protocol = "ToolOrchestra"
-    typed_place = "The slots of the answer:"
+    typed_place = SLOTS_FOLLOW
 
     def __init__(
         self,
@@ -160,12 +159,14 @@ class ToolOrchestraEnv(OrchestrationEnv):
         """The toolkit, made when there are more than the world's own tools."""
         return self._make_toolkit()
 
-    def _begin(self, task: Task, world: World, chosen: Mapping[str, Any]) -> EpisodeSetup:
+    def _begin(self, task: Task, world: World, chosen: Mapping[str, Any], typed: TypedAnswer | None) -> EpisodeSetup:
         if self._mcp is not None:
             self._mcp.end_episode()
         level, preference = chosen["tools"], chosen["preference"]
-        typed = self._slots is not None and isinstance(world, Domain)
-        calls = _PROMPTS["typed_calls" if typed else "calls"]
+        submit: SubmitTool | None = SUBMIT_TOOL
+        if typed is None:
+            submit = None if self._slots is None or level == "none" else SUBMIT_TEXT_TOOL
+        calls = _PROMPTS["calls" if typed is None else "typed_calls"]
         tools: Mapping[str, Tool] | None = world.tools if level is None or level == "domain" else None
         if level == "none":
             tools = {}
@@ -176,11 +177,11 @@ class ToolOrchestraEnv(OrchestrationEnv):
             key = world.name, level == "none"
             prompt = self._prompts.get(key)
             if prompt is None:
-                opening = calls if typed or level != "none" else _PROMPTS["alone"]
+                opening = calls if typed is not None or level != "none" else _PROMPTS["alone"]
                 prompt = self._prompts[key] = "\n".join([opening, *self._effort, world.rules])
-            every = self._with_others(tools, world)
-            return EpisodeSetup(prompt, every, ToolCallingPlay, preference=preference, draws_noise=False)
-        current = self._current = self._configure(task, world, chosen)
+            tools = self._with_others(tools, submit)
+            return EpisodeSetup(prompt, tools, ToolCallingPlay, preference=preference, draws_noise=False)
+        current = self._current = self._configure(task, world, chosen, submit)
         if current.experts and self._check is not None:
             self._check(world, task)
         if preference is not None and chosen["tool_config"] == RANDOM:  # it may speak of what is not there this time
@@ -189,7 +190,7 @@ class ToolOrchestraEnv(OrchestrationEnv):
         prompt = "\n".join(parts)
         return EpisodeSetup(prompt, current.tools, ToolCallingPlay, preference=preference, draws_noise=current.experts)
 
-    def _configure(self, task: Task, world: World, chosen: Mapping[str, Any]) -> _Configured:
+    def _configure(self, task: Task, world: World, chosen: Mapping[str, Any], submit: SubmitTool | None) -> _Configured:
         """Return the tools of a task beyond the world's own."""
         level, name, toolkit = chosen["tools"], chosen["tool_config"], self._toolkit
         _check_level(level)
@@ -199,17 +200,17 @@ class ToolOrchestraEnv(OrchestrationEnv):
                 raise OptionError(unknown_name("tool", wrong[0], known))
         if name == RANDOM:
             config = toolkit.configure(name, chosen["tool_config_seed"], task.id)
-            return _Configured.of(self._with_others(toolkit.tools(world, level, config), world))
+            return _Configured.of(self._with_others(toolkit.tools(world, level, config), submit))
         key = (world.name, name, level if isinstance(level, str) else tuple(level))
         if key not in self._configured:
             found = toolkit.tools(world, level, toolkit.configure(name, 0, ""))
-            self._configured[key] = _Configured.of(self._with_others(found, world))
+            self._configured[key] = _Configured.of(self._with_others(found, submit))
         return self._configured[key]
 
-    def _with_others(self, tools: Mapping[str, Tool], world: World) -> Mapping[str, Tool]:
-        """Return tools and those of MCP servers, and the call that gives a typed answer where answers are typed."""
-        if self._slots is not None and isinstance(world, Domain):
-            tools = with_submit(tools)
+    def _with_others(self, tools: Mapping[str, Tool], submit: SubmitTool | None) -> Mapping[str, Tool]:
+        """Return tools and those of MCP servers, and the call that gives the answer, if there is one."""
+        if submit is not None:
+            tools = with_submit(tools, submit)
         if self._mcp is None:
             return tools
         if both := tools.keys() & self._mcp.tools.keys():

@@ -17,11 +17,14 @@ from toolorchestra.agents.policies.human import HumanPolicy
 from toolorchestra.agents.policies.registry import make_policy
 from toolorchestra.envs.checks.environment import check_environment
 from toolorchestra.envs.registration import make_multiagent
+from toolorchestra.envs.sources.questions import QuestionSource, QuestionWorld, make_question
 from toolorchestra.envs.task_source import FileSource
 from toolorchestra.toolscale.answer_slots import SlotTable
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_folder import builtin_domains
-from toolorchestra.toolscale.errors import UnknownNameError
+from toolorchestra.toolscale.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.format import ParameterSpec
+from toolorchestra.toolscale.tool import Tool, ToolContext, ToolResult
 
 
 @pytest.fixture
@@ -212,17 +215,139 @@ def test_a_person_is_asked_slot_by_slot(make: Callable[..., Any]) -> None:
 @pytest.mark.parametrize(
     ("env_id", "options"),
     [
-        ("ToolOrchestra-Math-v0", {}),
+        ("ToolOrchestra-Math-v0", {"tools": "none"}),
         ("ParaManager-MultiHopQA-v0", {}),
         ("MASOrchestra-High-Custom-v0", {"domain": "restaurant"}),
     ],
 )
-def test_questions_and_designs_have_no_slots(env_id: str, options: dict[str, Any]) -> None:
+def test_where_nothing_but_a_text_answers_there_is_no_submit(env_id: str, options: dict[str, Any]) -> None:
     env: Any = gym.make(env_id, answer="typed", **options).unwrapped
     _, info = env.reset(seed=0)
     assert "slots" not in info
     assert "submit" not in env.episode.tools
     assert env.right_answer(env.task) == env.task.answer
+
+
+def question(source: str = "Math", **options: Any) -> tuple[Any, dict[str, Any]]:
+    """Return an environment of questions with its first episode begun, and the info of its reset."""
+    env: Any = gym.make(f"ToolOrchestra-{source}-v0", **options).unwrapped
+    _, info = env.reset(seed=1)
+    return env, info
+
+
+@pytest.mark.parametrize("source", ["Math", "MultiHopQA", "MASBenchDepth"])
+@pytest.mark.parametrize("tools", ["domain", "full"])
+def test_to_questions_submit_takes_a_text(source: str, tools: str) -> None:
+    env, info = question(source, tools=tools, **({"sandbox": "simulated"} if tools == "full" else {}))
+    *_, submit_schema = (tool["function"] for tool in info["tools"])
+    assert (submit_schema["name"], submit_schema["parameters"]["required"]) == ("submit", ["answer"])
+    assert submit_schema["parameters"]["properties"]["answer"]["type"] == "string"
+    assert "slots" not in info
+    assert "submit" not in info["tool_names"]
+    *_, info = env.step([submit(env.task.communicate[0][0], message="As you wished.")])
+    assert (info["outcome"], len(info["M"])) == ("solved", len(info["tool_names"]) + 3)
+
+
+def test_without_the_call_submit_questions_are_as_before() -> None:
+    env, info = question(answer="text")
+    assert [tool["function"]["name"] for tool in info["tools"]] == list(info["tool_names"])
+    assert "Unknown tool 'submit'" in env.step([submit("1")])[0]
+    assert env.step(env.task.answer)[1] == 1.0
+
+
+@pytest.mark.parametrize("form", ["{}", r"\boxed{{{}}}", r" \boxed{{{}}} \boxed{{{}}} "])
+def test_a_submitted_text_is_judged_like_the_content_of_a_box(form: str) -> None:
+    env, _ = question()
+    right = env.task.communicate[0][0]
+    _, reward, terminated, _, info = env.step([submit(form.format(right, right))])
+    assert (reward, terminated, info["outcome"]) == (1.0, True, "solved")
+    assert f"\\boxed{{{right}}}" in env.episode.answer
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "{} or 1234",
+        "not {}",
+        "at least {}",
+        "{}?",
+        "It is {}.",
+        r"\text{{not }} {}",
+        r"\boxed{{{}}} \boxed{{1234}}",
+        r"It may be \boxed{{{}}}",
+        "<answer>{}</answer> or 1234",
+        "{}}} or 1234 \\boxed{{{}",
+        "{}</answer> or 1234 <answer>{}",
+        "1234",
+        "",
+        "…",
+        "x" * 32_000,
+    ],
+)
+def test_a_submitted_text_counts_as_a_whole(form: str) -> None:
+    env, _ = question()
+    right = env.task.communicate[0][0]
+    _, reward, terminated, _, info = env.step([submit(form.format(right, right))])
+    assert (reward, terminated, info["outcome"]) == (0.0, True, "failed")
+    assert info["verdict"].startswith("answer: ")
+
+
+@pytest.mark.parametrize(("one", "between"), [("{}", ", "), (r"\boxed{{{}}}", " ")])
+def test_several_answers_are_submitted_in_one_text(one: str, between: str) -> None:
+    env, _ = question("MASBenchParallel")
+    wanted = [accepted[0] for accepted in env.task.communicate]
+    assert len(wanted) > 1
+    assert env.step([submit(between.join(map(one.format, wanted)))])[1] == 1.0
+
+
+def test_a_text_submitted_beside_other_calls_runs_last() -> None:
+    env, _ = question()
+    calculator = {"name": "calculator", "arguments": {"expression": "2 + 2"}}
+    _, reward, _, _, info = env.step([submit(env.task.communicate[0][0]), calculator])
+    assert [call.name for call in info["calls"]] == ["calculator", "submit"]
+    assert reward == 1.0
+
+
+@pytest.mark.parametrize(
+    ("calls", "error"),
+    [
+        ([{"name": "submit", "arguments": {}}], "submit needs the argument 'answer'"),
+        ([submit(12)], "Argument 'answer' of submit"),
+        ([submit({"value": "12"})], "Argument 'answer' of submit"),
+        ([submit(["12", "13"])], "Argument 'answer' of submit"),
+        ([submit("x" * 40_000)], "Argument 'answer' of submit"),
+        ([submit("12", note="or 2")], "'note'"),
+        ([submit("12"), submit("13")], "submit stands more than once in this message"),
+    ],
+)
+def test_a_submit_that_is_no_text_can_be_made_good(calls: Any, error: str) -> None:
+    env, _ = question()
+    observation, _, terminated, _, info = env.step(calls)
+    assert not terminated
+    assert [call.status for call in info["calls"]] == ["PARSE_ERR"] * len(calls)
+    assert error in observation
+    assert env.step([submit(env.task.communicate[0][0])])[1] == 1.0
+
+
+class _Submit(Tool):
+    """A tool of a world's own that is called like the call that answers."""
+
+    def __init__(self) -> None:
+        super().__init__("submit", "Hand in a form.", {"answer": ParameterSpec(type="string", description="a form")})
+
+    def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+        return ToolResult.ok("handed in")
+
+
+def test_a_tool_of_that_name_is_refused_or_a_tool_as_any_other() -> None:
+    task = make_question(id="q/a/0", domain="q", intent="a", split="train", difficulty=1, question="?", answers=["4"])
+    source = QuestionSource("q", QuestionWorld("q", "", [_Submit()]), [task])
+    with pytest.raises(OptionError, match="rename it, or give answer='text'"):
+        gym.make("ToolOrchestra-Custom-v0", source=source).reset()
+    env: Any = gym.make("ToolOrchestra-Custom-v0", source=source, answer="text").unwrapped
+    env.reset()
+    assert not env.step([submit("4")])[2]
+    assert env.step(env.final("4"))[1] == 1.0
 
 
 def test_a_file_of_tasks_has_the_slots_of_their_domain_and_of_its_own_branches(mini: Domain, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import gymnasium as gym
 import msgspec
 import pytest
 from answering import right
@@ -48,6 +49,18 @@ def test_a_transcript_shows_request_calls_results_and_outcome(env: Any) -> None:
         assert part in drawn
     assert all(len(line) <= 100 for line in drawn.splitlines())
     assert "\x1b" not in drawn
+
+
+def test_the_answer_to_a_question_is_shown_as_such_however_it_is_given() -> None:
+    env: Any = gym.make("ToolOrchestra-Math-v0").unwrapped
+    for action in (r"It is \boxed{12}.", [{"name": "submit", "arguments": {"answer": "12"}}]):
+        env.reset(seed=0)
+        env.step([{"name": "calculator", "arguments": {"expression": "3 * 4"}}])
+        env.step(action)
+        shown = episode_text(env.episode)
+        assert "╭─ answer ─" in shown
+        assert "12" in shown.partition("─ answer ─")[2].splitlines()[1]
+        assert "None" not in shown
 
 
 def test_a_solved_episode_looks_solved(env: Any) -> None:

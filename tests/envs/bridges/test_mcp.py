@@ -195,6 +195,21 @@ def test_a_design_is_given_as_the_answer() -> None:
     assert result.meta["toolorchestra/episode"]["done"]  # type: ignore[index]
 
 
+def test_a_question_is_answered_with_submit_too() -> None:
+    server = bridge.EnvironmentServer("ToolOrchestra-Math-v0")
+    assert [tool.name for tool in server.tools] == ["reset", "calculator", "submit"]
+    session = bridge.McpSession(server)
+    for tried in ("{} or 1", "{}"):
+        asyncio.run(session.call("reset", {"seed": 1}))
+        right = session._game.env.unwrapped.task.communicate[0][0]  # type: ignore[union-attr]
+        result = asyncio.run(session.call("submit", {"answer": tried.format(right)}))
+        about = result.meta["toolorchestra/episode"]  # type: ignore[index]
+        assert (about["done"], about["reward"]) == (True, float(tried == "{}"))
+    session.close()
+    alone = bridge.EnvironmentServer("ToolOrchestra-Math-v0", {"tools": "none"})
+    assert [tool.name for tool in alone.tools] == ["reset", "answer"]
+
+
 # ------------------------------------------------------------------------------------------------------- sessions
 
 

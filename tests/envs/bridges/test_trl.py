@@ -148,7 +148,18 @@ def test_a_last_message_without_calls_is_the_answer_where_none_was_given() -> No
     one.reset(seed=1)
     cut = [{"role": "assistant", "content": "", "tool_calls": [{}]}, {"role": "tool", "content": right}]
     assert bridge.reward(environments=[one], completions=[cut]) == [0.0]
-    assert tools_of(one)["answer"](text=right) == bridge.ENDED  # it cannot be given any more
+    assert tools_of(one)["submit"](answer=right) == bridge.ENDED  # it cannot be given any more
+
+
+def test_a_question_is_answered_with_submit_too() -> None:
+    one = bridge.environment("ToolOrchestra-Math-v0")()
+    assert list(tools_of(one)) == ["calculator", "submit"]
+    for text, wanted in ((None, 1.0), ("0 or 1", 0.0)):
+        assert one.reset(seed=1).endswith("by calling the tool `submit`: that ends the episode.")
+        right = one._env.task.communicate[0][0]
+        assert "The answer was given" in tools_of(one)["submit"](answer=right if text is None else text)
+        assert bridge.reward(environments=[one]) == [wanted]
+    assert list(tools_of(bridge.environment("ToolOrchestra-Math-v0", tools="none")())) == ["answer"]
 
 
 def test_an_infrastructure_error_is_no_reward(restaurant: bridge.ToolMethods) -> None:
@@ -227,7 +238,7 @@ def test_the_python_of_the_page_trains(tmp_path: Path, monkeypatch: pytest.Monke
     trl = pytest.importorskip("trl", reason="pip install 'toolorchestra[train]'")
     page = Path(__file__).parents[3] / "docs" / "bridges" / "trl.md"
     (code,) = re.findall(r"^```python\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    tokenizer = whole_words([written("answer", text="I do not know."), written("get_order", customer="A")])
+    tokenizer = whole_words([written("submit", answer={}), written("get_order", customer="A")])
     folder = tmp_path / "model"
     tiny_model(tokenizer).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
@@ -255,7 +266,7 @@ def test_trls_own_trainer_learns_with_it(tmp_path: Path, whole_words: Any) -> No
     env = gym.make(env_id)
     env.reset(seed=1)
     right = env.unwrapped.right_answer(env.unwrapped.task)  # type: ignore[attr-defined]
-    texts = [written("answer", text=text) for text in (right, "0", "I do not know.")]
+    texts = [written("submit", answer=text) for text in (right, "0", "I do not know.")]
     texts.append(written("calculator", expression="2 + 2"))
     tokenizer = whole_words(texts)
     set_seed(0)
