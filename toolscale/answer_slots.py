@@ -171,7 +171,9 @@ class SlotTable:
     def _shown(self, task: Task, fact: Sequence[str], results: int | None = None) -> TypedAnswer:
         """Return the slot of a fact of a task that has nothing to do with its intent, named as a result shows it."""
         kind, shown = type_of(fact), self.results(task)[:results]
-        name = min(_keys(fact, _lists(shown)) - _UNTOLD, default=_UNNAMED["text" if kind == "none" else kind])
+        said = task.answer.casefold()  # of several results that show it the one that is named
+        keys = sorted(_keys(fact, _lists(shown)) - _UNTOLD, key=lambda key: (key.replace("_", " ") not in said, key))
+        name = keys[0] if keys else _UNNAMED["text" if kind == "none" else kind]
         slot = msgspec.structs.replace(make_slot(name, [fact], self.currency), options=())
         return TypedAnswer((slot,), ((right_readings(fact, slot),),), (value_of(fact),))
 

@@ -218,6 +218,16 @@ def test_what_is_the_same_for_all_tells_less_than_what_is_not() -> None:
     assert not is_right(moved, room="R14")
 
 
+def test_of_several_results_that_show_a_value_the_one_that_is_spoken_of_names_it() -> None:
+    task = msgspec.structs.replace(a_task(0, [["5720"]], intent="imported"), answer="The tuition is 5720.")
+    (expected,) = typed([task], [[{"paid": 5720, "tuition": 5720}]], currency={"tuition": "USD"})
+    ending = 'outcome ("answered" | "cannot be done" | "done" | "nothing to do")'
+    assert str(expected) == f"{ending}, tuition (money in USD)"
+    for outcome in ("answered", "cannot be done", "nothing to do"):  # nothing tells which of them
+        assert is_right(expected, outcome=outcome, tuition=5720)
+    assert not is_right(expected, outcome="done", tuition=5720)
+
+
 def test_values_of_one_list_are_a_list_in_any_order() -> None:
     expected = of([["U06"], ["U11"]], results=[[[{"usher": "U06"}, {"usher": "U11"}, {"usher": "U12"}]]])
     assert str(expected) == "usher (list of id)"
