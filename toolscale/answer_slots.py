@@ -11,24 +11,18 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from itertools import chain
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import msgspec
 
 from toolorchestra.toolscale.format import IntentSpec
 from toolorchestra.toolscale.mentions import tokens
 from toolorchestra.toolscale.observed import named_values
+from toolorchestra.toolscale.slot_facts import label_of, make_slot, nothing, right_readings, type_of, value_of
 from toolorchestra.toolscale.task import Task
-from toolorchestra.toolscale.typed_answers import (
-    CURRENCIES,
-    NO_YEAR,
-    AnswerSlot,
-    SlotType,
-    TypedAnswer,
-    Value,
-    plain_text,
-)
+from toolorchestra.toolscale.typed_answers import AnswerSlot, SlotType, TypedAnswer, Value, plain_text
 
 OUTCOME = "outcome"
 DONE = "done"
@@ -36,27 +30,31 @@ NOTHING_TO_DO = "nothing to do"
 CANNOT_BE_DONE = "cannot be done"
 ANSWERED = "answered"
 """The outcome of a request that asks and changes nothing."""
-MAX_OPTIONS = 12
-"""Options that a slot lists; where there are more, it takes a text."""
+_OUTCOMES = (ANSWERED, CANNOT_BE_DONE, DONE, NOTHING_TO_DO)
+IMPORTED = "imported"
+"""The intent of tasks that come from elsewhere; each asks for something else."""
 _MAX_ANSWERS = 16_384  # that are kept, of tasks that are played again
 _SAMPLE = 12  # tasks of an intent whose results name the slots
-_UNITS = {"$": "USD", "€": "EUR", "£": "GBP"}
-_MONEY = re.compile(r"[$€£]|\b(?:dollars?|euros?|usd|eur|pounds?|gbp)\b", re.IGNORECASE)
-_NEGATORS = frozenset(("no", "not", "none", "nothing", "never", "cannot", "without"))
-_TYPED: Mapping[str, SlotType] = {"#": "number", "@": "date", "~": "time"}
 _UNNAMED: Mapping[SlotType, str] = {
     "money": "amount", "number": "number", "date": "date", "time": "time", "id": "id", "name": "name", "text": "value",
     "true or false": "answer",
 }  # fmt: skip
 _UNTOLD = frozenset(("told", "also", "value", "one", "two", "three", ""))  # names that say nothing
 _FACT = re.compile(r"\{(?:[a-z]\w*\.(?:\w+\.)*)?([a-z]\w*)(?::\w+)?\}")
+_BINDING = re.compile(r"\{(\w+)\}")
+_EACH = "[]"
 
 
-def fact_names(intent: IntentSpec) -> list[str]:
-    """Return what an intent calls its facts: the last name of ``{bill.total:money}``, or nothing."""
+def fact_names(intent: IntentSpec) -> Mapping[str, Sequence[str]]:
+    """Return what an intent calls its facts by outcome, and under ``""`` for all others.
+
+    It is what its `slots` say, or the last name of ``{bill.total:money}`` in `communicate`, or nothing.
+    """
+    if intent.slots:
+        return intent.slots if isinstance(intent.slots, dict) else {"": intent.slots}
     texts = (item if isinstance(item, str) else item[0] for item in intent.communicate)
     names = ("" if (found := _FACT.fullmatch(text)) is None else found[1] for text in texts)
-    return ["" if name in _UNTOLD or name == "other" or name.startswith("or_") else name for name in names]
+    return {"": ["" if name in _UNTOLD or name == "other" or name.startswith("or_") else name for name in names]}
 
 
 class SlotTable:
@@ -65,8 +63,9 @@ class SlotTable:
     Args:
         tasks: Tasks of the domain: those of an intent have the same slots.
         results: Returns the values of the results of a task's reference trajectory; asked for a few tasks of an intent.
-        writes: Returns the names of the tools in it that change something.
-        names: What intents call their facts in `communicate`, where they do.
+        writes: Returns what is done in it that changes something, in words.
+        names: What intents call their facts, by outcome (`fact_names`).
+        currency: Of which currency slots are that hold amounts, by their names.
     """
 
     def __init__(
@@ -74,31 +73,45 @@ class SlotTable:
         tasks: Iterable[Task],
         results: Callable[[Task], Sequence[Any]],
         writes: Callable[[Task], Iterable[str]],
-        names: Mapping[str, Sequence[str]] = MappingProxyType({}),
+        names: Mapping[str, Mapping[str, Sequence[str]]] = MappingProxyType({}),
+        currency: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        self.results, self.writes, self.names = results, writes, names
-        self._tasks: dict[str, dict[str, Task]] = defaultdict(dict)
-        self._intents: dict[str, _Intent] = {}
+        self.results, self.writes, self.names, self.currency = results, writes, names, currency
+        self._named_after = {
+            intent: tuple(dict.fromkeys(_BINDING.findall(" ".join(chain(*called.values())))))
+            for intent, called in names.items()
+        }
+        self._tasks: dict[tuple[str, ...], dict[str, Task]] = defaultdict(dict)
+        self._intents: dict[tuple[str, ...], _Intent] = {}
         self._answers: dict[str, tuple[Task, TypedAnswer]] = {}
         self._by_id: dict[str, Task] = {}
         for task in tasks:
-            self._tasks[_kind_of_request(task)][task.id] = self._by_id[task.id] = task
+            self._tasks[self.kind_of_request(task)][task.id] = self._by_id[task.id] = task
 
     def with_tasks(self, tasks: Iterable[Task]) -> SlotTable:
         """Return the slots of these tasks and of those that this table is made from; itself if there are no others."""
         others = [task for task in tasks if self._by_id.get(task.id) != task]
         if not others:
             return self
-        return SlotTable((*self._by_id.values(), *others), self.results, self.writes, self.names)
+        return SlotTable((*self._by_id.values(), *others), self.results, self.writes, self.names, self.currency)
+
+    def kind_of_request(self, task: Task) -> tuple[str, ...]:
+        """Return the intent of a task, or of what it was made of where both ask for the same, and what names its slots.
+
+        So the slots of what cannot be done are those of what can, and do not tell it.
+        """
+        intent, _, operator = task.intent.rpartition("+")
+        intent = intent if operator in _SAME_REQUEST else task.intent
+        return intent, *(str(task.bindings.get(name)) for name in self._named_after.get(intent, ()))
 
     def of(self, task: Task) -> TypedAnswer:
         """Return the slots of a task and what is right in them; it may be another task than the table is made from."""
         known = self._answers.get(task.id)
         if known is not None and (known[0] is task or known[0] == task):
             return known[1]
-        found = self._of_parts(task) or self._of_intent(task)
-        if task.operator == "impossible":  # what is asked beside what cannot be done
-            facts = [fact for fact in task.communicate if _type(fact) != "none"]
+        found = self._imported(task) if task.intent == IMPORTED else self._of_parts(task) or self._of_intent(task)
+        if _made_impossible(task):  # what is asked beside what cannot be done
+            facts = [fact for fact in task.communicate if type_of(fact) != "none"]
             found = _joined([_Part("", found), *(_Part("other", self._shown(task, fact)) for fact in facts)])
         if len(self._answers) >= _MAX_ANSWERS:
             self._answers.clear()
@@ -106,13 +119,34 @@ class SlotTable:
         return found
 
     def _of_intent(self, task: Task) -> TypedAnswer:
-        kind = _kind_of_request(task)
+        kind = self.kind_of_request(task)
         intent = self._intents.get(kind)
         if intent is None:
-            intent = self._intents[kind] = _Intent(self, [*self._tasks[kind].values()] or [task])
+            intent = self._intents[kind] = _Intent(
+                self, [*self._tasks.get(kind, {}).values()] or [task], self._all_of(kind[0])
+            )
         if not intent.knows(task):  # it is not kept: what slots a task has must not depend on which came before it
-            intent = _Intent(self, [*self._tasks[kind].values(), task])
+            intent = _Intent(self, [*self._tasks.get(kind, {}).values(), task], [*self._all_of(kind[0]), task])
         return intent.of(task)
+
+    def _imported(self, task: Task) -> TypedAnswer:
+        """Return the slots of a task of no intent: one for each of its facts, and whether something was done."""
+        parts = [self._shown(task, fact) for fact in task.communicate]
+        names = _numbered([OUTCOME, *(part.slots[0].name for part in parts)], frozenset())[1:]
+        slots = (
+            msgspec.structs.replace(part.slots[0], name=name or "") for part, name in zip(parts, names, strict=True)
+        )
+        done = any(True for _ in self.writes(task))
+        outcomes = (DONE,) if done else (NOTHING_TO_DO, CANNOT_BE_DONE, ANSWERED)  # nothing tells which of them
+        return TypedAnswer(
+            (AnswerSlot(OUTCOME, options=_OUTCOMES), *slots),
+            ((frozenset(f"={plain_text(outcome)}" for outcome in outcomes),), *(part.right[0] for part in parts)),
+            (CANNOT_BE_DONE if task.refuses else outcomes[-1], *(part.values[0] for part in parts)),
+        )
+
+    def _all_of(self, intent: str) -> list[Task]:
+        """Return all tasks of an intent, whatever its slots are named after."""
+        return [task for kind, tasks in self._tasks.items() if kind[0] == intent for task in tasks.values()]
 
     def _of_parts(self, task: Task) -> TypedAnswer | None:
         """Return the slots of a task that is made of others, if these are known: those of each, and of the condition.
@@ -136,19 +170,12 @@ class SlotTable:
 
     def _shown(self, task: Task, fact: Sequence[str], results: int | None = None) -> TypedAnswer:
         """Return the slot of a fact of a task that has nothing to do with its intent, named as a result shows it."""
-        kind, shown = _type(fact), self.results(task)[:results]
-        name = min(_keys(fact, _lists(shown)) - _UNTOLD, default=_UNNAMED["text" if kind == "none" else kind])
-        slot = AnswerSlot(name, ("text" if kind == "none" else kind,), nullable=kind == "none")
-        return TypedAnswer((slot,), ((_right(fact, slot),),), (_value(fact, slot),))
-
-
-def _kind_of_request(task: Task) -> str:
-    """Return the intent of a task, or of what it was made of where both ask for the same.
-
-    So the slots of what cannot be done are those of what can, and do not tell it.
-    """
-    intent, _, operator = task.intent.rpartition("+")
-    return intent if operator in _SAME_REQUEST else task.intent
+        kind, shown = type_of(fact), self.results(task)[:results]
+        said = task.answer.casefold()  # of several results that show it the one that is named
+        keys = sorted(_keys(fact, _lists(shown)) - _UNTOLD, key=lambda key: (key.replace("_", " ") not in said, key))
+        name = keys[0] if keys else _UNNAMED["text" if kind == "none" else kind]
+        slot = msgspec.structs.replace(make_slot(name, [fact], self.currency), options=())
+        return TypedAnswer((slot,), ((right_readings(fact, slot),),), (value_of(fact),))
 
 
 class _Part(NamedTuple):
@@ -174,46 +201,64 @@ def _joined(parts: Sequence[_Part]) -> TypedAnswer:
     return TypedAnswer(tuple(slots), tuple(right), tuple(values), ", ".join(map(str, slots)))
 
 
-_CONTRARY = "not "
 _MADE_OF_OTHERS = frozenset(("chain", "branch", "constraint"))
 _SAME_REQUEST = frozenset(("impossible", "indirect", "distract"))
 
 
-def _facts(task: Task) -> Sequence[Sequence[str]]:
+def _facts(task: Task) -> Sequence[tuple[str, ...]]:
     """Return the facts of a task that belong to its intent: none of one made impossible, as its outcome says that."""
-    return () if task.operator == "impossible" else task.communicate
+    return () if _made_impossible(task) else task.communicate
+
+
+def _made_impossible(task: Task) -> bool:
+    return task.intent.endswith("+impossible")
+
+
+def _telling(facts: Sequence[Sequence[str]]) -> int:
+    """Return which phrase of facts tells something: another than the first ("moved") where that is the same for all."""
+    if len(set(facts)) == 1 or len({*map(label_of, facts)}) > 1 or type_of(facts[0]) != "text":
+        return 0
+    return next((place for place, shown in enumerate(zip(*facts, strict=False)) if len(set(shown)) > 1), 0)
 
 
 _Group = tuple[str, int]  # of tasks with the same outcome and number of facts
 
 
 class _Intent:
-    """The slots of an intent, made from all of its tasks."""
+    """The slots of an intent, made from all of its tasks: those that have the same slots, and others that end alike."""
 
-    def __init__(self, table: SlotTable, tasks: Sequence[Task]) -> None:
+    def __init__(self, table: SlotTable, tasks: Sequence[Task], others: Sequence[Task]) -> None:
         self._table = table
-        writes = [names for task in tasks if (names := frozenset(table.writes(task)))]
+        every = {task.id: task for task in (*others, *tasks)}.values()
+        writes = [names for task in every if (names := frozenset(table.writes(task)))]
         self._changes = bool(writes)
         self._always = frozenset.intersection(*writes) if writes else frozenset()
         groups: dict[_Group, list[Task]] = defaultdict(list)
         for task in tasks:
             groups[self._group(task)].append(task)
-        outcomes = {outcome for outcome, _ in groups}
+        outcomes = {self._group(task)[0] for task in every}
         self._outcomes: tuple[str, ...] = ()
         if outcomes != {ANSWERED}:
             self._outcomes = tuple(sorted(outcomes if len(outcomes) > 1 else {DONE, NOTHING_TO_DO, CANNOT_BE_DONE}))
+        self._first = {
+            group: [_telling(facts) for facts in zip(*map(_facts, tasks), strict=True)]
+            for group, tasks in groups.items()
+        }
         places = {group: self._places(group, members) for group, members in groups.items()}
         several = {base for found in places.values() for base, alike in found if base and alike}
         self._names = {group: _numbered([base for base, _ in found], several) for group, found in places.items()}
         facts: dict[str, list[Sequence[str]]] = defaultdict(list)
         for group, members in groups.items():
             for task in members:
-                for name, options in zip(self._names[group], _facts(task), strict=True):
+                for name, options in zip(self._names[group], self._facts(task, group), strict=True):
                     if name is not None:
                         facts[name].append(options)
         always = set.intersection(*(set(filter(None, names)) for names in self._names.values()))
+        if outcomes > {outcome for outcome, _ in groups}:
+            always.clear()
         self._slots = tuple(
-            _slot(name, found, nullable=name not in always, several=name in several) for name, found in facts.items()
+            make_slot(name, found, table.currency, nullable=name not in always, several=name in several)
+            for name, found in facts.items()
         )
         outcome = (AnswerSlot(OUTCOME, options=self._outcomes, is_outcome=True),) if self._outcomes else ()
         self._every = outcome + self._slots
@@ -226,22 +271,28 @@ class _Intent:
     def of(self, task: Task) -> TypedAnswer:
         """Return the slots of a task and what is right in them."""
         right, values = list[tuple[frozenset[str], ...]](), list[Value]()
-        names = self._names[self._group(task)]
+        group = self._group(task)
+        names, facts = self._names[group], self._facts(task, group)
         for slot in self._slots:
-            own = [options for name, options in zip(names, _facts(task), strict=True) if name == slot.name]
-            right.append(tuple(_right(options, slot) for options in own) if own or slot.several else (_nothing(slot),))
-            shown = [_value(options, slot) for options in own]
+            own = [options for name, options in zip(names, facts, strict=True) if name == slot.name]
+            readings = [right_readings(options, slot) for options in own]
+            right.append(tuple(readings) if own or slot.several else (nothing(slot),))
+            shown = [value_of(options) for options in own]
             values.append(shown if slot.several else shown[0] if shown else None)
         if self._outcomes:
-            outcome, _ = self._group(task)
-            right.insert(0, (frozenset((f"={plain_text(outcome)}",)),))
-            values.insert(0, outcome)
+            right.insert(0, (frozenset((f"={plain_text(group[0])}",)),))
+            values.insert(0, group[0])
         return TypedAnswer(self._every, tuple(right), tuple(values), self._text)
+
+    def _facts(self, task: Task, group: _Group) -> list[tuple[str, ...]]:
+        """Return the facts of a task of a group, the phrase first that tells something."""
+        first = self._first[group]
+        return [(options[n], *options[:n], *options[n + 1 :]) for n, options in zip(first, _facts(task), strict=True)]
 
     def _group(self, task: Task) -> _Group:
         """Return how a task ends, and how many facts it has."""
         if writes := set(self._table.writes(task)):
-            own = ", ".join(sorted(writes - self._always)).replace("_", " ")
+            own = ", ".join(sorted(writes - self._always))
             outcome = f"{DONE}: {own}" if own else DONE
         elif task.refuses:
             outcome = CANNOT_BE_DONE
@@ -256,14 +307,15 @@ class _Intent:
         """
         sample = tasks[:: max(1, len(tasks) // _SAMPLE)][:_SAMPLE]
         lists = [[*_lists(self._table.results(task))] for task in sample]
-        declared = self._table.names.get(_kind_of_request(tasks[0]), ())
+        declared = self._declared(group, tasks[0])
         found: list[tuple[str | None, bool]] = []
         for place in range(group[1]):
-            facts = [_facts(task)[place] for task in tasks]
-            types = {_type(options) for options in facts}
+            facts = [self._facts(task, group)[place] for task in tasks]
+            types = {type_of(options) for options in facts}
             shown = [_keys(task.communicate[place], kept) for task, kept in zip(sample, lists, strict=True)]
             common = frozenset.intersection(*shown) - _UNTOLD
             own = declared[place] if len(declared) == group[1] else ""
+            own, each = own.removesuffix(_EACH), own.endswith(_EACH)
             if self._outcomes and types <= {"none", "text"} and not common and len({facts[0], *facts}) == 1:
                 found.append((None, False))
                 continue
@@ -272,12 +324,20 @@ class _Intent:
                 if types - {"none"} == {kind}:
                     default = name
             base = own or min(common, key=lambda key: (key == "name", key), default=default)
-            found.append((base if base != OUTCOME else f"{OUTCOME}_", False))
+            found.append((base if base != OUTCOME else f"{OUTCOME}_", each))
         bases = Counter(base for base, _ in found)
         return [
-            (base, base is not None and bases[base] > 1 and self._listed(base, found, sample, lists))
-            for base, _ in found
+            (base, each or (base is not None and bases[base] > 1 and self._listed(base, found, sample, lists)))
+            for base, each in found
         ]
+
+    def _declared(self, group: _Group, task: Task) -> list[str]:
+        """Return what the domain calls the facts of a group of tasks; the last name of a list stands for all in it."""
+        names = self._table.names.get(task.intent.split("+")[0], {})
+        outcome, count = group
+        found = next((names[key] for key in (outcome, outcome.partition(":")[0], "") if key in names), ())
+        called = [_BINDING.sub(lambda part: _as_name(str(task.bindings.get(part[1], ""))), name) for name in found]
+        return called + called[-1:] * (count - len(called)) if called and called[-1].endswith(_EACH) else called
 
     def _listed(
         self,
@@ -327,126 +387,5 @@ def _numbered(bases: Sequence[str | None], several: Set[str]) -> list[str | None
     return names
 
 
-def _slot(name: str, facts: Sequence[Sequence[str]], *, nullable: bool, several: bool) -> AnswerSlot:
-    """Return the slot of facts, given by their accepted phrases."""
-    types, words, units = set[SlotType](), set[str](), set[str]()
-    for options in facts:
-        kind = _type(options)
-        if kind == "none":
-            nullable = True
-        else:
-            types.add(kind)
-            if kind == "text":
-                words.add(_label(options))
-            if kind == "money":
-                units |= {unit for sign, unit in _UNITS.items() if any(sign in option for option in options)}
-    if len(words) == 1 and types == {"text"}:  # the only one that is ever right is not given away
-        words |= {f"{_CONTRARY}{word}" for word in words}
-    ordered = tuple(kind for kind in get_args(SlotType) if kind in types)
-    return AnswerSlot(
-        name,
-        ordered or ("text",),
-        units.pop() if len(units) == 1 else "",
-        tuple(sorted(words)) if len(words) <= MAX_OPTIONS else (),
-        nullable,
-        several,
-    )
-
-
-def _right(options: Sequence[str], slot: AnswerSlot) -> frozenset[str]:
-    """Return the readings of values that state a fact."""
-    kind, found = _type(options), set[str]()
-    for option in options:
-        found |= _readings_of(option, kind)
-    if kind == "none":
-        found |= _nothing(slot)
-    elif kind == "true or false":
-        found.add("yes")
-    elif kind == "date":
-        found |= {f"{NO_YEAR}{one[5:]}" for one in found if one[0] == "@" and "?" not in one}
-    codes = (slot.unit,) if slot.unit else CURRENCIES  # a currency that is not known may be any
-    return frozenset(
-        found.union(f"{one} {code}" for one in found if one[0] == "#" and " " not in one for code in codes)
-    )
-
-
-def _nothing(slot: AnswerSlot) -> frozenset[str]:
-    """Return the readings of values that say that there is none: of a number also 0, of an only text its contrary."""
-    found = {"none"}
-    if "true or false" in slot.types:
-        found.add("no")
-    if not {"money", "number"}.isdisjoint(slot.types):
-        found.add("#0")
-    if slot.types == ("text",) and len(slot.options) == 2:
-        found |= {f"={plain_text(option)}" for option in slot.options if option == f"{_CONTRARY}{_other(slot, option)}"}
-    return frozenset(found)
-
-
-def _other(slot: AnswerSlot, option: str) -> str:
-    return slot.options[1 - slot.options.index(option)]
-
-
-def _label(options: Sequence[str]) -> str:
-    return next((option for option in options if tokens(option)), "")
-
-
-def _type(options: Sequence[str]) -> SlotType | Literal["none"]:
-    """Return the type of value that states a fact, given its accepted phrases; ``none`` if there is none."""
-    label, found = _label(options), tokens(_label(options))
-    every = [tokens(option) for option in options]
-    if ["yes"] in every:
-        return "true or false"
-    if ["#0"] in every:
-        return "money" if any(map(_MONEY.search, options)) else "number"
-    if not any(map(str.isdigit, label)):
-        if found and found[0] in _NEGATORS:
-            return "none"
-        return "name" if label[:1].isupper() else "text"
-    if len(found) == 1:
-        kind = _TYPED.get(found[0][0], "id")
-        return "money" if kind == "number" and any(map(_MONEY.search, options)) else kind
-    typed = _one_value(label, found)
-    return _TYPED[typed[0]] if typed else "id"
-
-
-def _one_value(text: str, found: Sequence[str]) -> str:
-    """Return the only number, date or time in words about it ("seat 12", "50 minutes"), or nothing."""
-    typed = [token for token in found if token[0] in _TYPED]
-    plain = " " in text and text == text.lower() and _NEGATORS.isdisjoint(found)
-    return typed[0] if len(typed) == 1 and plain else ""
-
-
-def _readings_of(option: str, kind: str) -> set[str]:
-    """Return the readings of values that state an accepted phrase."""
-    found, readings = tokens(option), set[str]()
-    if not found:
-        return readings
-    typed = found[0] if len(found) == 1 and found[0][0] in _TYPED else ""
-    if typed:
-        readings.add(typed)
-    elif kind not in ("none", "text", "name") and (value := _one_value(option, found)):
-        readings.add(value)
-    if not typed or not any(map(str.isdigit, option)):
-        readings.add(f"={plain_text(option)}")
-        words = option.split()
-        if kind == "name" and 2 <= len(words) <= 3:
-            readings.add("=" + plain_text(", ".join((words[-1], " ".join(words[:-1])))))
-    return readings
-
-
-def _value(options: Sequence[str], slot: AnswerSlot) -> Value:
-    """Return a value that states a fact."""
-    kind, label, readings = _type(options), _label(options), _right(options, slot)
-    if kind == "none":
-        return None
-    if kind == "true or false":
-        return True
-    sign = {"money": "#", "number": "#", "date": "@", "time": "~"}.get(kind, "")
-    own = _one_value(label, tokens(label)) or (tokens(label) or [""])[0]
-    typed = [own] if sign and own[:1] == sign else sorted(one for one in readings if sign and one[0] == sign)
-    if not typed:
-        return label
-    value = typed[0][1:]
-    if sign == "#":
-        return float(value) if "." in value else int(value)
-    return value if "?" not in value else value.replace("????", "2000")
+def _as_name(text: str) -> str:
+    return re.sub(r"\W+", "_", text.casefold()).strip("_")

@@ -98,10 +98,13 @@ class Domain:
     def slots(self) -> SlotTable:
         """The slots of typed answers to the domain's tasks."""
         names = {name: fact_names(intent) for name, intent in self.spec.intents.items()}
-        return SlotTable(self._tasks.values(), self.verifier.results, self._writes, names)
+        currency = {slot: code for code, slots in self.spec.money.items() for slot in slots}
+        return SlotTable(self._tasks.values(), self.verifier.results, self._writes, names, currency)
 
     def _writes(self, task: Task) -> list[str]:
-        return [call.name for call in task.reference_calls if self.tools[call.name].effect == "write"]
+        tools = self.spec.tools
+        writes = (call.name for call in task.reference_calls if self.tools[call.name].effect == "write")
+        return [tools[name].deed or name.replace("_", " ") for name in writes]
 
     def error(self, message: str, path: str, remedy: str = "") -> DomainError:
         """Return an error about a place in the domain's files."""

@@ -11,8 +11,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from toolorchestra.toolscale.answer_slots import IMPORTED, OUTCOME, SlotTable
 from toolorchestra.toolscale.domain import SPLITS, Domain
 from toolorchestra.toolscale.errors import unknown_name
+from toolorchestra.toolscale.expressions import shown_value
 from toolorchestra.toolscale.intents import difficulty, split_of
 from toolorchestra.toolscale.mentions import mentions, tokens
 from toolorchestra.toolscale.task import Call, Task
@@ -22,6 +24,7 @@ OURS = "toolorchestra"
 
 _USER = "Ask for exactly this. You know nothing beyond it."
 _CHECKED = {"DB", "COMMUNICATE", "ACTION"}
+_WORDS = {True: "yes", False: "no"}
 
 
 def tau2_row(domain: Domain, task: Task) -> dict[str, Any]:
@@ -41,6 +44,7 @@ def tau2_row(domain: Domain, task: Task) -> dict[str, Any]:
         | {"arguments": call.arguments, "info": None}
         for number, call in enumerate(task.reference_calls)
     ]
+    told = _told(domain.slots, task)
     purpose = intent.description if intent else f"A task of the kind {task.intent}."
     return {
         "id": task.id,
@@ -49,12 +53,26 @@ def tau2_row(domain: Domain, task: Task) -> dict[str, Any]:
         "initial_state": None,
         "evaluation_criteria": {
             "actions": actions,
-            "communicate_info": [options[0] for options in task.communicate],
+            "communicate_info": told,
             "nl_assertions": None,
             "reward_basis": ["DB", "COMMUNICATE"],
         },
-        OURS: ours | {"stages": [call.stage for call in task.reference_calls]},
+        OURS: ours | {"stages": [call.stage for call in task.reference_calls], "told": told},
     }
+
+
+def _told(slots: SlotTable, task: Task) -> list[str]:
+    """Return what the slots of a task tell, as it is written: not the outcome, and nothing for null.
+
+    Where they tell nothing and nothing is done, as when it is refused, it is the phrases that say so.
+    """
+    answer = slots.of(task)
+    told = list[str]()
+    for slot, value in zip(answer.slots, answer.values, strict=True):
+        if not slot.name.endswith(OUTCOME):
+            values = value if isinstance(value, list) else [value]
+            told += [_WORDS[one] if isinstance(one, bool) else shown_value(one) for one in values if one is not None]
+    return told or ([] if any(slots.writes(task)) else [options[0] for options in task.communicate])
 
 
 class SourceRow(NamedTuple):
@@ -116,13 +134,13 @@ class TaskReader:
         if not isinstance(stages, list) or len(stages) != len(calls):
             stages = self._stages(calls, instruction)
         known = {name: value for name, value in ours.items() if name in Task.__struct_fields__ and value is not None}
-        options = known.get("communicate", [])
-        if [part[0] for part in options] != [part[0] for part in facts]:
+        told = ours["told"] if "told" in ours else [part[0] for part in known.get("communicate", [])]
+        if told != [part[0] for part in facts]:  # somebody changed what is to be told
             known["communicate"] = facts
             known.pop("answer", None)
         staged = [msgspec.structs.replace(call, stage=stage) for call, stage in zip(calls, stages, strict=True)]
         whole = {
-            "intent": "imported",
+            "intent": IMPORTED,
             "split": self.split or split_of(hashlib.blake2b(self.id.encode(), digest_size=8).digest()),
             "difficulty": difficulty(len(calls), branches=False),
             "answer": ". ".join(["Done", *(part[0] for part in facts)]) + ".",

@@ -20,6 +20,10 @@ import msgspec
 from msgspec import Meta
 
 Name = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]*$", max_length=64, description="snake_case name")]
+SlotName = Annotated[
+    str,
+    Meta(pattern=r"^[a-z{][a-z0-9_{}]*(\[\])?$", max_length=64, description="name of a slot: fee, {field}, chefs[]"),
+]
 Column = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*$", description="a column, as table.column")]
 Scalar = str | int | float | bool | None
 Operator = Literal["constraint", "chain", "branch", "indirect", "distract", "impossible"]
@@ -184,6 +188,9 @@ class ToolSpec(_Model, frozen=True):
     """Entries that a call of this tool operates on by identity: table → ``:parameter`` or ``.path`` in the
     result that holds the primary key (a list of its parts for a composite key; a parameter or path that holds
     a list names several entries). Rows written count in any case; rows listed by a search do not."""
+    deed: str = ""
+    """What has happened when it was called, in a few words (``order released``): typed answers say so where a request
+    ends in several ways. By default the tool's name."""
     function: Name | None = None
     """Name of a function of `toolorchestra.toolscale.functions` that runs instead of SQL."""
     price: Annotated[float, Meta(ge=0)] = 0.0
@@ -280,7 +287,12 @@ class IntentSpec(_Model, frozen=True):
     alternatives: list[list[ReferenceCallSpec]] = []
     """Other reference trajectories that lead to other right states."""
     communicate: list[str | list[str]] = []
-    """Information that the answer must mention; a list means any one of these, and ``$name`` in it all of a list."""
+    """Information that the answer must mention; a list means any one of these, and ``$name`` in it all of a list.
+    ``$name`` alone stands for each value of a list, all of which the answer must mention."""
+    slots: list[SlotName] | dict[str, list[SlotName]] = []
+    """What each piece of information in `communicate` is called in a typed answer; by outcome where branches tell
+    something else (``done: [fee]``, ``cannot be done: [reason]``). ``{field}`` takes a binding; ``chefs[]`` is a list
+    in any order. Without it names are found in `communicate` and in the results."""
     branches: bool = False
     """What is right depends on what a look-up returns (raises the difficulty by one)."""
     refuses: bool | str = False
@@ -349,6 +361,8 @@ class DomainSpec(_Model, frozen=True):
     is evolved, by all operators. See `toolorchestra.toolscale.evolution`."""
     attacks: dict[Name, AttackSpec] = {}
     consistency: list[ConsistencySpec] = []
+    money: dict[Literal["EUR", "GBP", "USD"], list[Name]] = {}
+    """Names of slots of typed answers that hold amounts of a currency, where the results give plain numbers."""
 
     def __post_init__(self) -> None:
         for name, value in self.evolution.items():

@@ -111,6 +111,12 @@ def check_intents(domain: Domain) -> None:
             raise domain.error("An evolved intent names both its `parent` and the `operator`.", path)
         if intent.parent is not None and intent.parent not in intents:
             raise domain.error(unknown_name("intent", intent.parent, intents), f"{path}.parent")
+        for outcome, names in (intent.slots if isinstance(intent.slots, dict) else {"": intent.slots}).items():
+            if names and len(names) != len(intent.communicate) and not names[-1].endswith("[]"):
+                where = f"{path}.slots" + (f".{outcome}" if outcome else "")
+                raise domain.error(
+                    f"Expected a name for each of the {len(intent.communicate)} in `communicate`.", where
+                )
         _check_steps(domain, intent.reference_calls, f"{path}.reference_calls")
         for i, steps in enumerate(intent.alternatives):
             _check_steps(domain, steps, f"{path}.alternatives[{i}]")
@@ -242,9 +248,7 @@ def _make(
             difficulty=difficulty(len(calls), intent.branches),
             instruction=instruction,
             reference_calls=calls,
-            communicate=tuple(
-                _phrases([item] if isinstance(item, str) else item, scope) for item in intent.communicate
-            ),
+            communicate=tuple(fact for item in intent.communicate for fact in _facts(item, scope)),
             answer=answer,
             bindings=keyed,
             branches=intent.branches,
@@ -271,6 +275,13 @@ def _make(
         return None, "solved by doing and saying nothing"
     task = msgspec.structs.replace(task, alternatives=tuple(alternatives))
     return with_later_stages(domain, with_needed_lookups(domain, task, session), session), ""
+
+
+def _facts(item: str | Sequence[str], scope: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """Return the facts that an item of `communicate` stands for, by their phrases: one, or each value of a list."""
+    if isinstance(item, str) and _LIST.fullmatch(item):
+        return [(shown_value(value),) for value in evaluate(item, scope)]
+    return [_phrases([item] if isinstance(item, str) else item, scope)]
 
 
 def _phrases(fact: Sequence[str], scope: Mapping[str, Any]) -> tuple[str, ...]:

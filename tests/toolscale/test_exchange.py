@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -11,10 +12,12 @@ import msgspec
 import pytest
 
 from toolorchestra.toolscale.domain import Domain
+from toolorchestra.toolscale.domain_folder import builtin_domains, load_domain
 from toolorchestra.toolscale.errors import OptionError, TaskError, UnknownNameError
 from toolorchestra.toolscale.exchange import export_tasks, import_tasks
 from toolorchestra.toolscale.exchange_rows import OURS, tau2_row
 from toolorchestra.toolscale.task import Call, Task
+from toolorchestra.toolscale.typed_answers import TypedAnswer, judge_typed
 
 needs_parquet = pytest.mark.skipif(find_spec("pyarrow") is None, reason="comes with the extra `train`")
 PLACES = [
@@ -89,7 +92,9 @@ def test_what_tau2_has_no_place_for_is_kept_under_our_key(mini: Domain) -> None:
     assert [(action["name"], action["arguments"]) for action in actions] == [
         (c.name, c.arguments) for c in task.reference_calls
     ]
-    assert row["evaluation_criteria"]["communicate_info"] == [options[0] for options in task.communicate]
+    answer = mini.slots.of(task)
+    told = [value for slot, value in zip(answer.slots, answer.values, strict=True) if slot.name != "outcome"]
+    assert row["evaluation_criteria"]["communicate_info"] == [str(value) for value in told]
     assert row[OURS]["intent"] == task.intent
 
 
@@ -122,6 +127,75 @@ def test_a_split_of_datasets_goes_by_its_file(mini: Domain, tmp_path: Path, fore
 
 
 # --------------------------------------------------------------------------------------------------- foreign tasks
+
+
+FACTS = ["$1,012.50", "7", "July 30, 2025", "19:05", "yes", "no", "gold member", "Ada Byron", "O001"]
+SLOTS = (
+    'outcome ("answered" | "cannot be done" | "done" | "nothing to do"), amount (money in USD), number (number), '
+    "date (date), time (time), answer_1 (true or false), answer_2 (true or false), value (text), name (name), "
+    "order_id (id)"
+)
+
+
+def test_what_is_to_be_communicated_becomes_typed_slots(
+    mini: Domain, written: Callable[..., Path], foreign: Callable[..., Any]
+) -> None:
+    call = Call("get_order", {"order_id": "O001"})
+    (task,) = import_tasks(written(foreign("7", (call.name, call.arguments), facts=FACTS)), mini)
+    expected = mini.slots.of(task)
+    assert str(expected) == SLOTS
+    right = {
+        "outcome": "answered",
+        "amount": 1012.5,
+        "number": "7",
+        "date": "2025-07-30",
+        "time": "7:05 pm",
+        "answer_1": True,
+        "answer_2": False,
+        "value": "Gold member",
+        "name": "Byron, Ada",
+        "order_id": "o001",
+    }
+    assert judge_typed(json.dumps({"answer": right}), expected) == []
+    for slot, wrong in (
+        ("outcome", "done"),
+        ("amount", 1012),
+        ("answer_2", True),
+        ("value", "gold"),
+        ("time", "07:05"),
+    ):
+        (why,) = judge_typed(json.dumps({"answer": {**right, slot: wrong}}), expected)
+        assert f"the slot {slot!r}" in why
+    session = mini.session()
+    mini.call(call, session)
+    assert mini.verify(task, session, expected.written(), expected).solved
+
+
+@pytest.mark.parametrize("name", builtin_domains())
+def test_tasks_of_the_shipped_domains_that_go_out_and_come_back_have_the_same_values(name: str, tmp_path: Path) -> None:
+    domain = load_domain(name)
+    tasks = random.Random(name).sample(domain.tasks(), 25)
+    export_tasks(domain, tasks, tmp_path / "tasks.json")
+    assert import_tasks(tmp_path / "tasks.json", domain) == tasks
+    rows = json.loads((tmp_path / "tasks.json").read_text())
+    for row in rows:
+        del row[OURS]
+    (tmp_path / "tasks.json").write_text(json.dumps(rows))
+    table = domain.slots.with_tasks(back := import_tasks(tmp_path / "tasks.json", domain))
+    for task, other in zip(tasks, back, strict=True):
+        before, after = domain.slots.of(task), table.of(other)
+        assert judge_typed(after.written(), after) == []
+        told = values(before)  # where it is nothing, the phrases go out, as of a reason that is always the same
+        assert values(after) == told or (not told and set(values(after)) <= {one[0] for one in task.communicate}), (
+            task.id
+        )
+
+
+def values(answer: TypedAnswer) -> list[Any]:
+    """Return what an answer tells, beside its outcome."""
+    slots = zip(answer.slots, answer.values, strict=True)
+    listed = [value if slot.several else [value] for slot, value in slots if not slot.name.endswith("outcome")]
+    return [one for value in listed for one in value if one is not None]
 
 
 def test_an_imported_task_gets_what_it_lacks(

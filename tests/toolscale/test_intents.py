@@ -211,3 +211,25 @@ def test_any_needs_each(broken: Broken) -> None:
     step = {"call": "get_order", "arguments": {"order_id": "O001"}, "any": "$ids"}
     with pytest.raises(DomainError, match="`any` says which items of `each` are enough, and there is no `each`"):
         make_tasks(broken("intents", {"x": intent(reference_calls=[step])}))
+
+
+def test_a_name_alone_stands_for_all_values_of_a_list_and_one_slot_takes_them(broken: Broken) -> None:
+    fields = {
+        "bindings": """SELECT DISTINCT 'C02' AS customer_id, '["O002", "O003"]' AS late FROM orders""",
+        "json": ["late"],
+        "instructions": ["Which orders are late, {customer_id}?", "{customer_id}: what is late?"],
+        "reference_calls": [{"call": "get_order", "arguments": {"order_id": "$item"}, "each": "$late"}],
+        "communicate": ["$late"],
+        "slots": ["late_orders[]"],
+        "answer": "{late:and} are late.",
+    }
+    (task,) = (domain := made(broken, **fields)).tasks()
+    assert task.communicate == (("O002",), ("O003",))
+    assert str(domain.slots.of(task)) == "late_orders (list of id)"
+
+
+def test_there_is_a_name_for_each_slot(broken: Broken) -> None:
+    slots = {"done": ["price", "fee"]}
+    with pytest.raises(DomainError, match="Expected a name for each of the 1 in `communicate`") as error:
+        made(broken, communicate=["{price}"], answer="It was {price}.", slots=slots)
+    assert error.value.path == "intents.x.slots.done"

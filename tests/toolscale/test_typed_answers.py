@@ -33,11 +33,15 @@ def a_task(
     )
 
 
-def typed(tasks: Sequence[Task], results: Any = None, names: Any = None) -> list[TypedAnswer]:
+def typed(tasks: Sequence[Task], results: Any = None, names: Any = None, currency: Any = None) -> list[TypedAnswer]:
     """Return the typed answers of tasks, all of whose calls write, given what their results are."""
     shown = results or [[]] * len(tasks)
     table = SlotTable(
-        tasks, lambda task: shown[tasks.index(task)], lambda task: [c.name for c in task.reference_calls], names or {}
+        tasks,
+        lambda task: shown[tasks.index(task)],
+        lambda task: [call.name.replace("_", " ") for call in task.reference_calls],
+        names or {},
+        currency or {},
     )
     return [table.of(task) for task in tasks]
 
@@ -76,6 +80,7 @@ def is_right(expected: TypedAnswer, **values: Any) -> bool:
          ["Anita", "Rao Anita", "not Anita Rao", "Anita Rao or Ben Oh"]),
         (["Café Orly"], "name (name)", ["Cafe Orly"], ["Café"]),
         (["eligible", "yes"], "answer (true or false)", [True, "yes", "true", "eligible"], [False, "no", None, 1]),
+        (["no"], "answer (true or false)", [False, "no", "false"], [True, "yes", 0, ""]),
     ],
 )  # fmt: skip
 def test_a_value_is_compared_exactly_once_its_type_is_read(
@@ -151,7 +156,7 @@ def test_slots_are_named_as_the_intent_names_its_facts_or_as_the_results_do() ->
     tasks = [a_task(0, [["$30"], ["$5"]]), a_task(1, [["$8"], ["$3"]])]
     results = [[{"balance": 30, "overdue": 5, "name": "Ada"}], [{"balance": 8, "overdue": 3}]]
     assert [slot.name for slot in typed(tasks, results)[0].slots] == ["balance", "overdue"]
-    assert [slot.name for slot in typed(tasks, results, {"ask": ["left", ""]})[0].slots] == ["left", "overdue"]
+    assert [slot.name for slot in typed(tasks, results, {"ask": {"": ["left", ""]}})[0].slots] == ["left", "overdue"]
     expected = typed(tasks, results)[0]
     assert is_right(expected, balance=30, overdue=5)
     assert not is_right(expected, balance=5, overdue=30)
@@ -161,6 +166,66 @@ def test_a_name_that_only_some_results_have_does_not_name_a_slot() -> None:
     results = [[{"fee": 30, "until": "2025-01-02"}], [{"kind": "late", "until": "2025-01-03"}]]
     expected = of([["$30"], ["2025-01-02"]], [["late"], ["2025-01-03"]], results=results)
     assert [slot.name for slot in expected.slots] == ["answer", "until"]
+
+
+def test_slots_are_named_by_outcome_where_branches_tell_something_else() -> None:
+    tasks = [
+        a_task(0, [["20"]], writes=["sell"]),
+        a_task(1, [["30"]], writes=["sell", "post"]),
+        a_task(2, [["closed"]], refuses=True),
+        a_task(3, [["sold out"]], refuses=True),
+    ]
+    names = {"ask": {"done": ["fee"], "cannot be done": ["reason"]}}
+    sold, posted, closed, _ = typed(tasks, names=names, currency={"fee": "EUR"})
+    slots = 'fee (money in EUR or null), reason ("closed" | "sold out" or null)'
+    assert str(sold) == str(posted) == str(closed) == f'outcome ("cannot be done" | "done" | "done: post"), {slots}'
+    assert is_right(posted, outcome="done: post", fee="€30", reason=None)
+    assert is_right(posted, outcome="done: post", fee=30, reason=None)
+    assert not is_right(posted, outcome="done: post", fee="$30", reason=None)
+    assert is_right(closed, outcome="cannot be done", fee=None, reason="closed")
+
+
+def test_a_slot_may_be_named_after_what_is_asked_and_ends_as_all_of_the_intent_do() -> None:
+    fields = ("price", "spice level", "spice level")
+    tasks = [a_task(number, [[fact]]) for number, fact in enumerate(("12", "hot", "mild"))]
+    tasks.append(a_task(9, [["no such dish"]], refuses=True, intent="ask+impossible"))
+    asked = [
+        msgspec.structs.replace(task, bindings={"field": field})
+        for task, field in zip(tasks, (*fields, "price"), strict=True)
+    ]
+    names = {"ask": {"": ["{field}"]}}
+    price, spice, _, none = typed(asked, names=names)
+    ending = 'outcome ("answered" | "cannot be done")'
+    assert str(price) == str(none) == f"{ending}, price (number or null)"
+    assert str(spice) == f'{ending}, spice_level ("hot" | "mild" or null)'
+    assert is_right(spice, outcome="answered", spice_level="hot")
+
+
+def test_a_list_is_in_any_order_and_as_long_as_it_is() -> None:
+    two, three = typed(
+        [a_task(0, [["U1"], ["U2"]]), a_task(1, [["U1"], ["U2"], ["U3"]])], names={"ask": {"": ["ushers[]"]}}
+    )
+    assert str(two) == str(three) == "ushers (list of id)"
+    assert is_right(three, ushers=["U3", "U1", "U2"])
+    assert not is_right(three, ushers=["U1", "U2"])
+    assert not is_right(two, ushers=["U1", "U2", "U3"])
+
+
+def test_what_is_the_same_for_all_tells_less_than_what_is_not() -> None:
+    moved, _ = typed([a_task(0, [["moved", "R12"]]), a_task(1, [["moved", "R14"]])], names={"ask": {"": ["room"]}})
+    assert str(moved) == "room (id)"
+    assert is_right(moved, room="R12")
+    assert not is_right(moved, room="R14")
+
+
+def test_of_several_results_that_show_a_value_the_one_that_is_spoken_of_names_it() -> None:
+    task = msgspec.structs.replace(a_task(0, [["5720"]], intent="imported"), answer="The tuition is 5720.")
+    (expected,) = typed([task], [[{"paid": 5720, "tuition": 5720}]], currency={"tuition": "USD"})
+    ending = 'outcome ("answered" | "cannot be done" | "done" | "nothing to do")'
+    assert str(expected) == f"{ending}, tuition (money in USD)"
+    for outcome in ("answered", "cannot be done", "nothing to do"):  # nothing tells which of them
+        assert is_right(expected, outcome=outcome, tuition=5720)
+    assert not is_right(expected, outcome="done", tuition=5720)
 
 
 def test_values_of_one_list_are_a_list_in_any_order() -> None:
