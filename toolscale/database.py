@@ -70,6 +70,7 @@ class Database:
         self.known_reads: dict[tuple[Any, bytes], tuple[bytes, tuple[Any, ...]]] = {}
         self.journalling = ";\n".join(trigger for table in self.access.values() for trigger in table.triggers())
         self._values: dict[str, tuple[Any, ...]] = {}
+        self._rows: dict[tuple[str, Any], Row] = {}  # those that were asked for
         self.base = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False, factory=Connection)
         self.base.deserialize(image)
         self.base.execute("PRAGMA query_only = ON")
@@ -84,8 +85,12 @@ class Database:
 
     def row(self, table: str, key: Any) -> Row | None:
         """Return a row by primary key, or None."""
-        access = self.access[table]
-        row: Row | None = self.base.execute(access.one, access.parts(key)).fetchone()
+        row: Row | None = self._rows.get((table, key))
+        if row is None:
+            access = self.access[table]
+            row = self.base.execute(access.one, access.parts(key)).fetchone()
+            if row is not None:
+                self._rows[table, key] = row
         return row
 
     def values(self, column: str) -> list[Any]:

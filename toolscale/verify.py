@@ -87,7 +87,7 @@ class Reference(msgspec.Struct, frozen=True):
         return found
 
 
-class ReferenceEffects(msgspec.Struct, frozen=True):
+class ReferenceEffects(msgspec.Struct):
     """What a reference trajectory does.
 
     Attributes:
@@ -96,6 +96,7 @@ class ReferenceEffects(msgspec.Struct, frozen=True):
         operated: The existing entries that it operates on.
         read: Those of them that it only looks up, with what it needs of each.
         sought: If it operates on nothing, the values that its look-ups take.
+        canonical: What it changes in the form of `canonical`, once that was asked for.
     """
 
     touched: Changes
@@ -103,6 +104,7 @@ class ReferenceEffects(msgspec.Struct, frozen=True):
     operated: frozenset[Entry]
     read: Mapping[Entry, Needed]
     sought: frozenset[str] = frozenset()
+    canonical: Counter[tuple[Any, ...]] | None = None
 
 
 class Verifier:
@@ -207,7 +209,10 @@ class Verifier:
         changes = net_changes(self.database, touched)
         if changes == reference.changes:
             return ()
-        expected, found = canonical(self.database, reference.changes), canonical(self.database, changes)
+        expected = reference.canonical
+        if expected is None:
+            expected = reference.canonical = canonical(self.database, reference.changes)
+        found = canonical(self.database, changes)
         if expected == found:
             return ()
         return _wrong_rows(self.database.tables, expected, found)
