@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.mentions import mentions, tokens
+from toolorchestra.toolscale.mentions import fact_tokens, mentions, tokens
 from toolorchestra.toolscale.observed import named_values
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.sqltool import SqlTool
@@ -67,12 +67,13 @@ def _needed(
         for name, text in _named_texts(result.value)
         if (name, text) not in given and not (text in ids or text in words or mentions(request, text))
     )
-    taken = [tokens(text) for call in later for text in _texts(call.arguments)]
+    taken = [fact_tokens(text) for call in later for text in _texts(call.arguments)]
     facts = [phrase for phrases in task.communicate for phrase in phrases]
     used = frozenset(
         text
         for _, text in shown
-        if any(mentions(argument, text) for argument in taken) or any(mentions(tokens(text), fact) for fact in facts)
+        if any(mentions(argument, text) for argument in taken)
+        or any(mentions(fact_tokens(text), fact) for fact in facts)
     )
     return ids | used, frozenset() if used else shown
 

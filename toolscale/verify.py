@@ -157,7 +157,7 @@ class Verifier:
         """Return what a task's reference trajectories do: they are run when first asked for."""
         known = self._references.get(task.id)
         if known is None or (known.task is not task and known.task != task):
-            effects = tuple(self._run(task, calls)[0] for calls in (task.reference_calls, *task.alternatives))
+            effects = tuple(self._effects(task, calls) for calls in (task.reference_calls, *task.alternatives))
             known = self._references[task.id] = Reference(task, effects)
         return known
 
@@ -167,10 +167,10 @@ class Verifier:
         Raises:
             TaskError: A call errs.
         """
-        return [result.value for result in self._run(task, task.reference_calls)[1]]
+        return [result.value for result in self._run(task.reference_calls)[1]]
 
-    def _run(self, task: Task, calls: Sequence[Call]) -> tuple[ReferenceEffects, list[ToolResult]]:
-        """Run a reference trajectory of a task and return what it does, and the results of its calls.
+    def _run(self, calls: Sequence[Call]) -> tuple[Session, list[ToolResult]]:
+        """Run a reference trajectory and return the session as it leaves it, and the results of its calls.
 
         Raises:
             TaskError: A call errs.
@@ -180,24 +180,32 @@ class Verifier:
         session = self._session
         session.reset()
         results: list[ToolResult] = []
-        by_writes: set[Entry] = set()
         for call in calls:
             tool = self.tools[call.name]
             result = session.call(tool, tool.decode(msgspec.json.encode(call.arguments)))
             if result.status is not Status.OK:
                 raise TaskError(f"The reference call {call.name}({call.arguments}) errs: {result.error}")
-            if tool.effect == "write":
-                by_writes.update(result.operated)
             results.append(result)
+        return session, results
+
+    def _effects(self, task: Task, calls: Sequence[Call]) -> ReferenceEffects:
+        """Run a reference trajectory of a task and return what it does.
+
+        Raises:
+            TaskError: A call errs.
+        """
+        session, results = self._run(calls)
         touched = session.touched()
         written = _entries(touched)
         existing = frozenset(entry for entry in session.operated | written if self.database.row(*entry) is not None)
+        pairs = zip(calls, results, strict=True)
+        by_writes = {e for call, result in pairs if self.tools[call.name].effect == "write" for e in result.operated}
         read = needed_values(task, calls, results, existing - written - by_writes)
         sought = frozenset[str]()
         if not existing and not touched:
             looks = (call.arguments for call in calls if self.tools[call.name].reads_rows)
             sought = frozenset(value for arguments in looks for value in argument_texts(arguments))
-        return ReferenceEffects(touched, net_changes(self.database, touched), existing, read, sought), results
+        return ReferenceEffects(touched, net_changes(self.database, touched), existing, read, sought)
 
     def forget(self) -> None:
         """Forget what reference trajectories do, which takes memory for every task; they are run again when needed."""
