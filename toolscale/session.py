@@ -87,6 +87,7 @@ class Session:
         self.wrote = False
         self._tables = database.access
         self._ticks = _Ticks()
+        self._changes: Changes | None = None  # what `touched` has found since the last write
         self._start: Changes = {}  # rows put in place by `restore`
         self._written: list[tuple[Tool, dict[str, Any]]] = []  # calls that wrote since then
         connection = self.connection
@@ -118,6 +119,7 @@ class Session:
             self._start = {}
             self._written.clear()
             self._journal.clear()
+            self._changes = None
         self.operated.clear()
         self.refused.clear()
         self.shown.clear()
@@ -169,6 +171,7 @@ class Session:
             if kept:
                 execute("RELEASE call")
                 self.wrote = True
+                self._changes = None
                 self._written.append((tool, arguments))
             elif self.connection.in_transaction:
                 execute("ROLLBACK TO call")
@@ -188,9 +191,14 @@ class Session:
             tool.run(arguments, ToolContext(self))
 
     def touched(self) -> Changes:
-        """Return the rows that were written since the reset, as they are now (written twice or back: once)."""
+        """Return the rows that were written since the reset, as they are now (written twice or back: once).
+
+        They are not to be changed.
+        """
         if not self.wrote:
             return {}
+        if self._changes is not None:
+            return self._changes
         self._ticks.count = 0
         changes: Changes = {}
         execute = self.execute
@@ -201,6 +209,7 @@ class Session:
             rows = changes.setdefault(entry[0], {})
             if key not in rows:
                 rows[key] = execute(table.one, parts).fetchone()
+        self._changes = changes
         return changes
 
     def snapshot(self) -> Snapshot:

@@ -35,6 +35,7 @@ _CURRENCY = r"(?:[$€£]|(?:us\s)?dollars?|euros?|usd|eur|pounds?|gbp)"
 _DIGIT = re.compile(r"\d")
 _DIGITS = r"(?:\d{1,3}(?:,\d{3})+|\d{1,30})(?:\.\d{1,30})?"
 _AMOUNT = re.compile(rf"(-)?(?:{_CURRENCY}\s?)?(-)?({_DIGITS})(?:\s?(?:{_CURRENCY}|%|percent))?")
+_WEEKDAYS = tuple(day.casefold() for day in calendar.day_name)
 _DAY = r"\d{1,2}(?:st|nd|rd|th)?"
 _DATE_WORDS = re.compile(rf"(?:\w+day,? )?(?:{_DAY}(?: of)? [a-z]{{3,9}}\.?|[a-z]{{3,9}}\.? {_DAY})(?:,? \d{{4}})?")
 _CLOCK = re.compile(r"\d{1,2}(?::\d{2}){1,2}(?:\s?[ap]\.?m\.?)?|\d{1,2}\s?[ap]\.?m\.?")
@@ -222,14 +223,14 @@ def readings(value: Any) -> frozenset[str]:
 
 def _is_that_day(text: str, date: str) -> bool:
     """Return whether a date, as a token, falls on the day of the week that a text names, if it names one."""
-    named = next((day for day in calendar.day_name if text.startswith(day.casefold())), None)
+    named = next((place for place, day in enumerate(_WEEKDAYS) if text.startswith(day)), None)
     if named is None or "?" in date:
         return True
     try:
         day = datetime.date.fromisoformat(date[1:])
     except ValueError:  # there is no such day
         return False
-    return calendar.day_name[day.weekday()] == named
+    return day.weekday() == named
 
 
 def _number(value: float | str) -> str:
