@@ -149,7 +149,7 @@ class OrchestrationEnv(TaskEnv, gymnasium.Env[str, Action]):
 
     def _info(self, play: Any) -> dict[str, Any]:
         info = self._shared_info(play, ORCHESTRATOR)
-        info["tool_names"] = play.episode.measured
+        info["tool_names"] = play.measured
         info["preference"] = self._preference.vector if self._preference else None
         info["turn"] = len(play.episode.turns)
         return info

@@ -31,7 +31,7 @@ _THOUGHTS = ("reasoning_content", "reasoning")  # of a model's reply, by the nam
 _THOUGHT = re.compile(r"<(think|reasoning)>.*?(?:</\1>|\Z)", re.DOTALL)
 
 
-class ParsedCall(msgspec.Struct, frozen=True, repr_omit_defaults=True):
+class ParsedCall(msgspec.Struct, frozen=True, repr_omit_defaults=True, gc=False):
     """A call as written. When `error` is set, it could not be read; `raw` is then the text of it, if there is one."""
 
     name: str
@@ -41,7 +41,7 @@ class ParsedCall(msgspec.Struct, frozen=True, repr_omit_defaults=True):
     raw: str = ""
 
 
-class Message(msgspec.Struct, frozen=True):
+class Message(msgspec.Struct, frozen=True, gc=False):
     """A message as read.
 
     Attributes:
@@ -71,7 +71,7 @@ class Message(msgspec.Struct, frozen=True):
         return _THOUGHT.sub("", self.text).strip() if "<" in self.text else self.text.strip()
 
 
-class _WrittenCall(msgspec.Struct):
+class _WrittenCall(msgspec.Struct, gc=False):
     name: str
     arguments: msgspec.Raw = msgspec.Raw(b"{}")
 

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self
 
 import msgspec
 
-from toolorchestra.envs.episode import ABANDONED, CallRecord, Episode, Outcome, Turn
+from toolorchestra.envs.episode import ABANDONED, CallRecord, Episode, Outcome, Turn, measured
 from toolorchestra.envs.executor import Outages, execute
 from toolorchestra.envs.model_judge import ModelJudge, review
 from toolorchestra.envs.orchestrator_rates import OrchestratorRates
@@ -117,6 +117,7 @@ class Play(ABC):
     Attributes:
         episode: The record so far.
         tools: Tools that can be called, by name.
+        measured: Names of the tools in the order of M.
         typed: The slots of the final answer and what is right in them, if it is not prose.
         current_agent: The agent that writes the next message.
         histories: The private history of each agent, as OpenAI messages.
@@ -146,6 +147,7 @@ class Play(ABC):
         if tools is None:
             tools = every if len(episode.tools) == len(every) else {name: every[name] for name in episode.tools}
         self.tools = tools
+        self.measured = measured(episode.tools)
         self.current_agent = episode.agents[0]
         self.histories = {agent: episode.opening(agent) for agent in episode.agents}
         self.closed_histories: dict[str, tuple[list[dict[str, Any]], ...]] = {}

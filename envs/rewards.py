@@ -10,6 +10,7 @@ Not here: how a task is verified, and how advantages become a loss (`toolorchest
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 from collections.abc import Mapping, Sequence
@@ -122,11 +123,17 @@ def measure(calls: Mapping[str, int], tools: Sequence[str], *, solved: bool, usd
     [2.0, 0.0, 1.0, -0.25, -8.0]
     """
     m = np.zeros(len(tools) + 3)  # making an array of a list takes longer
+    places = _places(tuple(tools))
     for tool, count in calls.items():
-        if tool in tools:
-            m[tools.index(tool)] = count
+        if tool in places:
+            m[places[tool]] = count
     m[-3], m[-2], m[-1] = outcome_reward(solved), compute_reward(usd), latency_reward(seconds)
     return m
+
+
+@functools.lru_cache(maxsize=256)  # every episode asks for them
+def _places(tools: tuple[str, ...]) -> dict[str, int]:
+    return {tool: place for place, tool in enumerate(tools)}
 
 
 def normalise(batch: ArrayLike) -> Vector:

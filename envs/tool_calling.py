@@ -94,14 +94,14 @@ class ToolCallingPlay(Play):
         for turn in episode.turns:
             for call in turn.calls:
                 counts[call.name] = counts.get(call.name, 0) + 1
-        self.metrics = measure(counts, episode.measured, solved=solved, usd=episode.cost, seconds=episode.clock)
+        self.metrics = measure(counts, self.measured, solved=solved, usd=episode.cost, seconds=episode.clock)
         episode.metrics = tuple(self.metrics.tolist())
 
 
 def submit_last(message: Message) -> Message:
     """Return a message in which `submit` comes last, since it ends the episode; more than one are refused."""
     calls = message.calls
-    if all(call.name != SUBMIT for call in calls[:-1]):
+    if len(calls) < 2 or all(call.name != SUBMIT for call in calls[:-1]):
         return message
     calls = tuple(sorted(calls, key=lambda call: call.name == SUBMIT))
     if calls[-2].name == SUBMIT:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from toolorchestra.toolscale.connection import Connection
@@ -13,10 +13,12 @@ from toolorchestra.toolscale.sql import prepare_connection, primary_key, quote, 
 Row = tuple[Any, ...]
 Changes = dict[str, dict[Any, Row | None]]
 """Rows by table and primary key; None is a row that is not there."""
+JOURNAL = "_journal"
+"""Name of the SQL function by which a session notes the rows that are written."""
 
 
 class TableAccess:
-    """The SQL of a table: `one` row by its key, `delete` by key, `insert`, and journalling; `width` of the key."""
+    """The SQL of a table: `one` row by its key, `delete` by key, `insert`, and its triggers; `width` of the key."""
 
     def __init__(self, name: str, spec: TableSpec) -> None:
         key = primary_key(spec)
@@ -32,18 +34,16 @@ class TableAccess:
         """Return a key (a value, or a tuple of values) as the tuple of its values."""
         return key if self.width > 1 else (key,)
 
-    def journal(self, values: Iterable[str]) -> str:
-        """Return the statement that notes a key in the journal, given SQL for its parts."""
-        columns = ", ".join(f"k{i}" for i in range(self.width))
-        return f"INSERT INTO _journal (tbl, {columns}) VALUES ('{self._name}', {', '.join(values)})"
-
     def triggers(self) -> list[str]:
-        """Return the statements that make the table's journalling triggers."""
-        return [
-            f"CREATE TEMP TRIGGER _{event.lower()}_{self._name} AFTER {event} ON main.{quote(self._name)} "
-            f"BEGIN {self.journal(f'{row}.{quote(column)}' for column in self._key)}; END"
-            for event, row in (("INSERT", "NEW"), ("UPDATE", "OLD"), ("DELETE", "OLD"))
-        ]
+        """Return the statements that make triggers which call `JOURNAL` with the table and the key of a row."""
+        found = []
+        for event, row in (("INSERT", "NEW"), ("UPDATE", "OLD"), ("DELETE", "OLD")):
+            key = ", ".join(f"{row}.{quote(column)}" for column in self._key)
+            found.append(
+                f"CREATE TEMP TRIGGER _{event.lower()}_{self._name} AFTER {event} ON main.{quote(self._name)} "
+                f"BEGIN SELECT {JOURNAL}('{self._name}', {key}); END"
+            )
+        return found
 
 
 class Database:
@@ -58,7 +58,7 @@ class Database:
         access: The SQL of each table.
         known_reads: What tools returned that read the initial rows, by tool and arguments: the value as JSON, and the
             entries looked up. `toolorchestra.toolscale.session.Session` fills it.
-        journalling: The script that makes the journal of a session.
+        journalling: The script that makes triggers which call the function `JOURNAL` for each row that is written.
         base: A read-only connection.
     """
 
@@ -68,10 +68,9 @@ class Database:
         self.today = today
         self.access = {name: TableAccess(name, spec) for name, spec in tables.items()}
         self.known_reads: dict[tuple[Any, bytes], tuple[bytes, tuple[Any, ...]]] = {}
-        columns = ", ".join(f"k{i}" for i in range(max((table.width for table in self.access.values()), default=1)))
-        triggers = (trigger for table in self.access.values() for trigger in table.triggers())
-        self.journalling = ";\n".join((f"CREATE TEMP TABLE _journal (tbl, {columns})", *triggers))
+        self.journalling = ";\n".join(trigger for table in self.access.values() for trigger in table.triggers())
         self._values: dict[str, tuple[Any, ...]] = {}
+        self._rows: dict[tuple[str, Any], Row] = {}  # those that were asked for
         self.base = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False, factory=Connection)
         self.base.deserialize(image)
         self.base.execute("PRAGMA query_only = ON")
@@ -86,8 +85,12 @@ class Database:
 
     def row(self, table: str, key: Any) -> Row | None:
         """Return a row by primary key, or None."""
-        access = self.access[table]
-        row: Row | None = self.base.execute(access.one, access.parts(key)).fetchone()
+        row: Row | None = self._rows.get((table, key))
+        if row is None:
+            access = self.access[table]
+            row = self.base.execute(access.one, access.parts(key)).fetchone()
+            if row is not None:
+                self._rows[table, key] = row
         return row
 
     def values(self, column: str) -> list[Any]:

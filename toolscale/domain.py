@@ -122,10 +122,13 @@ class Domain:
         self, task: Task, calls: Iterable[Call], answer: str, session: Session, typed: TypedAnswer | None = None
     ) -> Verdict:
         """Judge the episode that makes `calls` (those that err change nothing) and ends with `answer`; see `verify`."""
-        session.reset()
-        for call in calls:
-            self.call(call, session)
+        self.make(calls, session)
         return self.verify(task, session, answer, typed)
+
+    def make(self, calls: Iterable[Call], session: Session) -> list[ToolResult]:
+        """Reset a session, make `calls` and return their results."""
+        session.reset()
+        return [self.call(call, session) for call in calls]
 
     def session(self) -> Session:
         """Return a new session in the initial state."""

@@ -182,7 +182,8 @@ def _date(token: str) -> str:
 
 
 @functools.lru_cache(maxsize=65536)
-def _fact_tokens(fact: str) -> tuple[str, ...]:
+def fact_tokens(fact: str) -> tuple[str, ...]:
+    """Return the tokens of a short text that is often asked for, as values of a database are."""
     return tuple(tokens(fact))
 
 
@@ -197,7 +198,7 @@ def mentions(text: Sequence[str], fact: str) -> bool:
     >>> mentions(tokens("Your table costs $12.50 in 2012."), "12")
     False
     """
-    wanted = _fact_tokens(fact)
+    wanted = fact_tokens(fact)
     if not wanted:
         return False
     size, first = len(wanted), wanted[0]
@@ -207,6 +208,10 @@ def mentions(text: Sequence[str], fact: str) -> bool:
         if size == 1:
             return True
     for start in range(len(text) - size + 1):
-        if _agrees(text[start], first) and all(map(_agrees, text[start + 1 : start + size], wanted[1:])):
+        if (
+            text[start][0] == first[0]
+            and _agrees(text[start], first)
+            and all(map(_agrees, text[start + 1 : start + size], wanted[1:]))
+        ):
             return True
     return False

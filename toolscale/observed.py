@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from toolorchestra.toolscale.mentions import mentions, tokens
+from toolorchestra.toolscale.mentions import fact_tokens, mentions, tokens
 from toolorchestra.toolscale.task import Call, Task
 from toolorchestra.toolscale.tool import Entry, ToolResult
 
@@ -86,14 +86,17 @@ def needed_values(
     taken = [[*_arguments(call)] for call in calls]
     for position, result in enumerate(results):
         cells = [*named_values(result.value)]
-        for entry in entries.intersection(result.operated):
+        if looked_up := entries.intersection(result.operated):
             later = [argument for arguments in taken[position + 1 :] for argument in arguments]
-            for name, value in cells:
-                if (name, value) in given or value in given or mentions(request, str(value)):
-                    continue
-                some[entry].add((name, value))
-                text = tokens(str(value))
-                if _is_taken(value, later) or any(mentions(text, phrase) for phrase in told):
+            new = [
+                (name, value)
+                for name, value in cells
+                if not ((name, value) in given or value in given or mentions(request, str(value)))
+            ]
+            used = [(name, value) for name, value in new if _is_taken(value, later) or _is_told(value, told)]
+            for entry in looked_up:
+                some[entry].update(new)
+                for name, value in used:
                     values[entry].setdefault(name, set()).add(value)
         given.update(cells)
         given.update(value for _, value in cells if isinstance(value, str))
@@ -105,15 +108,21 @@ def needed_values(
     return found
 
 
-def _arguments(call: Call) -> Iterator[tuple[Any, list[str]]]:
+def _arguments(call: Call) -> Iterator[tuple[Any, Sequence[str]]]:
     """Yield the arguments of a call, and the tokens of those that are texts, as the expression of a calculator."""
     for _, argument in named_values(call.arguments):
-        yield argument, tokens(argument) if isinstance(argument, str) else []
+        yield argument, fact_tokens(argument) if isinstance(argument, str) else ()
 
 
-def _is_taken(value: Any, arguments: Iterable[tuple[Any, list[str]]]) -> bool:
+def _is_taken(value: Any, arguments: Iterable[tuple[Any, Sequence[str]]]) -> bool:
     """Return whether a value is among arguments, or within one that is a text."""
     return any(argument == value or mentions(text, str(value)) for argument, text in arguments)
+
+
+def _is_told(value: Any, told: Iterable[str]) -> bool:
+    """Return whether a value, as text, mentions one of the phrases that the answer tells."""
+    text = fact_tokens(str(value))
+    return any(mentions(text, phrase) for phrase in told)
 
 
 def not_shown(entries: Mapping[Entry, Needed], shown: Iterable[Shown]) -> set[Entry]:

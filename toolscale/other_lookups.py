@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.mentions import mentions, tokens
+from toolorchestra.toolscale.mentions import fact_tokens, mentions, tokens
 from toolorchestra.toolscale.observed import named_values
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.sqltool import SqlTool
@@ -34,8 +34,7 @@ def with_other_lookups(domain: Domain, task: Task, session: Session) -> Iterator
     """
     calls = task.reference_calls
     replaced: dict[int, Call] = {}
-    session.reset()
-    results = [domain.call(call, session) for call in calls]
+    results = domain.make(calls, session)
     for position, (call, result) in enumerate(zip(calls, results, strict=True)):
         others = {entry for i, other in enumerate(results) if i != position for entry in other.operated}
         if domain.tools[call.name].effect != "read" or not set(result.operated) - others:
@@ -44,10 +43,7 @@ def with_other_lookups(domain: Domain, task: Task, session: Session) -> Iterator
         needed, some = _needed(task, result, given, calls[position + 1 :])
         writes = [before for before in calls[:position] if domain.tools[before.name].effect == "write"]
         for search in _searches(domain, call, result):
-            session.reset()
-            for write in writes:
-                domain.call(write, session)
-            found = domain.call(search, session)
+            found = domain.make((*writes, search), session)[-1]
             if found.status is Status.OK and _shows(search, found.value, needed, some):
                 replaced.setdefault(position, search)
                 detail = f"{call.name} #{position}: {search.name}({search.arguments})"
@@ -71,12 +67,13 @@ def _needed(
         for name, text in _named_texts(result.value)
         if (name, text) not in given and not (text in ids or text in words or mentions(request, text))
     )
-    taken = [tokens(text) for call in later for text in _texts(call.arguments)]
+    taken = [fact_tokens(text) for call in later for text in _texts(call.arguments)]
     facts = [phrase for phrases in task.communicate for phrase in phrases]
     used = frozenset(
         text
         for _, text in shown
-        if any(mentions(argument, text) for argument in taken) or any(mentions(tokens(text), fact) for fact in facts)
+        if any(mentions(argument, text) for argument in taken)
+        or any(mentions(fact_tokens(text), fact) for fact in facts)
     )
     return ids | used, frozenset() if used else shown
 

@@ -1,7 +1,7 @@
 """A session: one episode's own copy of a database, through which tools reach it.
 
 The database lives in memory. The whole episode runs inside one savepoint, so `Session.reset` undoes what was
-changed instead of copying the database again; temp triggers journal the key of every row touched, so that
+changed instead of copying the database again; temp triggers journal the key of every row touched, in a list, so that
 verification and snapshots cost what changed, not what is there. Until something is written, the database is the
 initial one, which all episodes read alike: what a tool read there is kept, as JSON, with the database.
 """
@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from toolorchestra.toolscale.connection import Connection
-from toolorchestra.toolscale.database import Changes, Database
+from toolorchestra.toolscale.database import JOURNAL, Changes, Database
 from toolorchestra.toolscale.observed import Shown
 from toolorchestra.toolscale.sql import Confinement, prepare_connection
 from toolorchestra.toolscale.tool import Entry, Status, Tool, ToolContext, ToolResult
@@ -38,12 +38,12 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 
 class _RuntimeConfinement(Confinement):
-    """The tools' confinement, plus what the session itself does: savepoints and its journal."""
+    """The tools' confinement, plus what the session itself does: savepoints."""
 
     def __call__(
         self, action: int, first: str | None, second: str | None, database: str | None, trigger: str | None
     ) -> int:
-        if action in _DENY_IN_EPISODE or first in ("_journal", "defer_foreign_keys"):
+        if action in _DENY_IN_EPISODE or first == "defer_foreign_keys":
             return sqlite3.SQLITE_OK
         return super().__call__(action, first, second, database, trigger)
 
@@ -87,6 +87,7 @@ class Session:
         self.wrote = False
         self._tables = database.access
         self._ticks = _Ticks()
+        self._changes: Changes | None = None  # what `touched` has found since the last write
         self._start: Changes = {}  # rows put in place by `restore`
         self._written: list[tuple[Tool, dict[str, Any]]] = []  # calls that wrote since then
         connection = self.connection
@@ -94,6 +95,9 @@ class Session:
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA recursive_triggers = ON")  # rows that REPLACE removes are journalled too
         connection.execute("PRAGMA temp_store = MEMORY")
+        journal: list[tuple[Any, ...]] = []
+        self._journal = journal  # the table and the key's parts of each row that was written, again and again
+        connection.create_function(JOURNAL, -1, lambda *entry: journal.append(entry))
         connection.executescript(database.journalling)
         prepare_connection(connection)
         connection.set_progress_handler(self._ticks, _TICK)
@@ -114,6 +118,8 @@ class Session:
             self.wrote = False
             self._start = {}
             self._written.clear()
+            self._journal.clear()
+            self._changes = None
         self.operated.clear()
         self.refused.clear()
         self.shown.clear()
@@ -157,7 +163,7 @@ class Session:
         """Run a tool that writes in a savepoint of its own, kept only if the call ends OK."""
         execute = self.execute
         execute("SAVEPOINT call")
-        kept = False
+        kept, noted = False, len(self._journal)
         try:
             result = tool.run(arguments, ToolContext(self))
             kept = result.status is Status.OK
@@ -165,16 +171,19 @@ class Session:
             if kept:
                 execute("RELEASE call")
                 self.wrote = True
+                self._changes = None
                 self._written.append((tool, arguments))
             elif self.connection.in_transaction:
                 execute("ROLLBACK TO call")
                 execute("RELEASE call")
+                del self._journal[noted:]
             else:
                 self._replay()
         return result
 
     def _replay(self) -> None:
         """Write again what was written so far: SQLite undoes everything when it interrupts a write."""
+        self._journal.clear()
         self.execute("SAVEPOINT episode")
         self._put(self._start)
         for tool, arguments in self._written:
@@ -182,19 +191,25 @@ class Session:
             tool.run(arguments, ToolContext(self))
 
     def touched(self) -> Changes:
-        """Return the rows that were written since the reset, as they are now (written twice or back: once)."""
+        """Return the rows that were written since the reset, as they are now (written twice or back: once).
+
+        They are not to be changed.
+        """
         if not self.wrote:
             return {}
+        if self._changes is not None:
+            return self._changes
         self._ticks.count = 0
         changes: Changes = {}
         execute = self.execute
-        for entry in execute("SELECT * FROM _journal").fetchall():
+        for entry in self._journal:
             table = self._tables[entry[0]]
-            parts = entry[1 : table.width + 1]
+            parts = entry[1:]
             key = parts if table.width > 1 else parts[0]
             rows = changes.setdefault(entry[0], {})
             if key not in rows:
                 rows[key] = execute(table.one, parts).fetchone()
+        self._changes = changes
         return changes
 
     def snapshot(self) -> Snapshot:
@@ -230,7 +245,7 @@ class Session:
                 if row is not None:
                     execute(table.insert, row)
                 else:  # journalled even when there was none to delete, so that `touched` is what it was
-                    execute(table.journal("?" * table.width), table.parts(key))
+                    self._journal.append((name, *table.parts(key)))
         execute("PRAGMA defer_foreign_keys = OFF")
 
     def close(self) -> None:

@@ -30,6 +30,7 @@ _ALWAYS_WRONG = frozenset(
 )
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _TIME = re.compile(r"(\d{2}):(\d{2})")
+_encode = json.JSONEncoder(ensure_ascii=False).encode
 _SIGNS = {"USD": "$", "EUR": "€", "GBP": "£"}
 
 
@@ -127,7 +128,7 @@ class _Written:
 
 
 def _written(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return _encode(value)
 
 
 def _changed(slot: AnswerSlot, value: Value, others: Sequence[Value]) -> Iterator[tuple[str, Any]]:

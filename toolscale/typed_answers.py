@@ -32,8 +32,10 @@ MAX_NUMBER = 10**30
 CURRENCIES = {"USD": r"[$]|dollar|usd", "EUR": r"€|euro|eur\b", "GBP": r"£|pound|gbp"}
 """How the currencies that are known are written in small letters."""
 _CURRENCY = r"(?:[$€£]|(?:us\s)?dollars?|euros?|usd|eur|pounds?|gbp)"
+_DIGIT = re.compile(r"\d")
 _DIGITS = r"(?:\d{1,3}(?:,\d{3})+|\d{1,30})(?:\.\d{1,30})?"
 _AMOUNT = re.compile(rf"(-)?(?:{_CURRENCY}\s?)?(-)?({_DIGITS})(?:\s?(?:{_CURRENCY}|%|percent))?")
+_WEEKDAYS = tuple(day.casefold() for day in calendar.day_name)
 _DAY = r"\d{1,2}(?:st|nd|rd|th)?"
 _DATE_WORDS = re.compile(rf"(?:\w+day,? )?(?:{_DAY}(?: of)? [a-z]{{3,9}}\.?|[a-z]{{3,9}}\.? {_DAY})(?:,? \d{{4}})?")
 _CLOCK = re.compile(r"\d{1,2}(?::\d{2}){1,2}(?:\s?[ap]\.?m\.?)?|\d{1,2}\s?[ap]\.?m\.?")
@@ -148,7 +150,7 @@ def _read(text: str, expected: TypedAnswer) -> dict[str, Value] | str:
             return f"expected one JSON object, found {f'{len(blocks)} of them' if blocks else 'text'}"
         text = blocks[0].strip()
     try:
-        found = json.loads(text, object_pairs_hook=_Pairs, parse_constant=_refuse)
+        found = _decoder.decode(text)
     except (ValueError, RecursionError) as error:
         return f"expected one JSON object: {str(error)[:200]}"
     names = [slot.name for slot in expected.slots]
@@ -156,14 +158,16 @@ def _read(text: str, expected: TypedAnswer) -> dict[str, Value] | str:
     answer = answers[0] if len(answers) == 1 else None
     if not isinstance(answer, _Pairs):
         return 'expected an object {"answer": {…}}'
+    values = dict(answer)
+    if len(values) == len(answer) and values.keys() == set(names):
+        return values
     given = Counter(name for name, _ in answer)
     if missing := [name for name in names if name not in given]:
         return f"the slot {missing[0]!r} is missing"
     if unknown := [name for name in given if name not in names]:
         return f"there is no slot {unknown[0][:80]!r}, only {', '.join(names) or 'none'}"
-    if repeated := [name for name, count in given.items() if count > 1]:
-        return f"the slot {repeated[0]!r} stands there {given[repeated[0]]} times"
-    return dict(answer)
+    repeated = next(name for name, count in given.items() if count > 1)
+    return f"the slot {repeated!r} stands there {given[repeated]} times"
 
 
 class _Pairs(list[tuple[str, Any]]):
@@ -172,6 +176,9 @@ class _Pairs(list[tuple[str, Any]]):
 
 def _refuse(constant: str) -> Any:
     raise ValueError(f"{constant} is no JSON")
+
+
+_decoder = json.JSONDecoder(object_pairs_hook=_Pairs, parse_constant=_refuse)
 
 
 def _shown(value: Any) -> str:
@@ -200,6 +207,8 @@ def readings(value: Any) -> frozenset[str]:
         found.add("none")
     if text in _SWITCH:
         found.add(_SWITCH[text])
+    if _DIGIT.search(text) is None:
+        return frozenset(found)
     if (amount := _AMOUNT.fullmatch(text)) and not (amount[1] and amount[2]):
         number = _number((amount[1] or amount[2] or "") + amount[3].replace(",", ""))
         stated = {code for code, name in CURRENCIES.items() if re.search(name, text)}
@@ -216,14 +225,14 @@ def readings(value: Any) -> frozenset[str]:
 
 def _is_that_day(text: str, date: str) -> bool:
     """Return whether a date, as a token, falls on the day of the week that a text names, if it names one."""
-    named = next((day for day in calendar.day_name if text.startswith(day.casefold())), None)
+    named = next((place for place, day in enumerate(_WEEKDAYS) if text.startswith(day)), None)
     if named is None or "?" in date:
         return True
     try:
         day = datetime.date.fromisoformat(date[1:])
     except ValueError:  # there is no such day
         return False
-    return calendar.day_name[day.weekday()] == named
+    return day.weekday() == named
 
 
 def _number(value: float | str) -> str:
@@ -238,6 +247,8 @@ def _number(value: float | str) -> str:
 
 def plain_text(text: str) -> str:
     """Return a text without differences that do not count: case, accents, spaces, quotes, full stops after words."""
-    decomposed = unicodedata.normalize("NFKD", text)
-    bare = "".join(char for char in decomposed if not unicodedata.combining(char)).replace("’", "'")
-    return _ABBREVIATED.sub("", " ".join(bare.casefold().split()).strip("\"'"))
+    if not text.isascii():
+        decomposed = unicodedata.normalize("NFKD", text)
+        text = "".join(char for char in decomposed if not unicodedata.combining(char)).replace("’", "'")
+    plain = " ".join(text.casefold().split()).strip("\"'")
+    return _ABBREVIATED.sub("", plain) if "." in plain else plain

@@ -87,7 +87,7 @@ class Reference(msgspec.Struct, frozen=True):
         return found
 
 
-class ReferenceEffects(msgspec.Struct, frozen=True):
+class ReferenceEffects(msgspec.Struct):
     """What a reference trajectory does.
 
     Attributes:
@@ -96,6 +96,7 @@ class ReferenceEffects(msgspec.Struct, frozen=True):
         operated: The existing entries that it operates on.
         read: Those of them that it only looks up, with what it needs of each.
         sought: If it operates on nothing, the values that its look-ups take.
+        canonical: What it changes in the form of `canonical`, once that was asked for.
     """
 
     touched: Changes
@@ -103,6 +104,7 @@ class ReferenceEffects(msgspec.Struct, frozen=True):
     operated: frozenset[Entry]
     read: Mapping[Entry, Needed]
     sought: frozenset[str] = frozenset()
+    canonical: Counter[tuple[Any, ...]] | None = None
 
 
 class Verifier:
@@ -155,7 +157,7 @@ class Verifier:
         """Return what a task's reference trajectories do: they are run when first asked for."""
         known = self._references.get(task.id)
         if known is None or (known.task is not task and known.task != task):
-            effects = tuple(self._run(task, calls)[0] for calls in (task.reference_calls, *task.alternatives))
+            effects = tuple(self._effects(task, calls) for calls in (task.reference_calls, *task.alternatives))
             known = self._references[task.id] = Reference(task, effects)
         return known
 
@@ -165,10 +167,10 @@ class Verifier:
         Raises:
             TaskError: A call errs.
         """
-        return [result.value for result in self._run(task, task.reference_calls)[1]]
+        return [result.value for result in self._run(task.reference_calls)[1]]
 
-    def _run(self, task: Task, calls: Sequence[Call]) -> tuple[ReferenceEffects, list[ToolResult]]:
-        """Run a reference trajectory of a task and return what it does, and the results of its calls.
+    def _run(self, calls: Sequence[Call]) -> tuple[Session, list[ToolResult]]:
+        """Run a reference trajectory and return the session as it leaves it, and the results of its calls.
 
         Raises:
             TaskError: A call errs.
@@ -178,24 +180,32 @@ class Verifier:
         session = self._session
         session.reset()
         results: list[ToolResult] = []
-        by_writes: set[Entry] = set()
         for call in calls:
             tool = self.tools[call.name]
             result = session.call(tool, tool.decode(msgspec.json.encode(call.arguments)))
             if result.status is not Status.OK:
                 raise TaskError(f"The reference call {call.name}({call.arguments}) errs: {result.error}")
-            if tool.effect == "write":
-                by_writes.update(result.operated)
             results.append(result)
+        return session, results
+
+    def _effects(self, task: Task, calls: Sequence[Call]) -> ReferenceEffects:
+        """Run a reference trajectory of a task and return what it does.
+
+        Raises:
+            TaskError: A call errs.
+        """
+        session, results = self._run(calls)
         touched = session.touched()
         written = _entries(touched)
         existing = frozenset(entry for entry in session.operated | written if self.database.row(*entry) is not None)
+        pairs = zip(calls, results, strict=True)
+        by_writes = {e for call, result in pairs if self.tools[call.name].effect == "write" for e in result.operated}
         read = needed_values(task, calls, results, existing - written - by_writes)
         sought = frozenset[str]()
         if not existing and not touched:
             looks = (call.arguments for call in calls if self.tools[call.name].reads_rows)
             sought = frozenset(value for arguments in looks for value in argument_texts(arguments))
-        return ReferenceEffects(touched, net_changes(self.database, touched), existing, read, sought), results
+        return ReferenceEffects(touched, net_changes(self.database, touched), existing, read, sought)
 
     def forget(self) -> None:
         """Forget what reference trajectories do, which takes memory for every task; they are run again when needed."""
@@ -207,7 +217,10 @@ class Verifier:
         changes = net_changes(self.database, touched)
         if changes == reference.changes:
             return ()
-        expected, found = canonical(self.database, reference.changes), canonical(self.database, changes)
+        expected = reference.canonical
+        if expected is None:
+            expected = reference.canonical = canonical(self.database, reference.changes)
+        found = canonical(self.database, changes)
         if expected == found:
             return ()
         return _wrong_rows(self.database.tables, expected, found)
