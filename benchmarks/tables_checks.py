@@ -37,6 +37,18 @@ def validation_domains() -> str:
     return markdown(f"domain|{titles}", rows)
 
 
+def validation_exploits() -> str:
+    """What the best answers without understanding earn in each domain."""
+    rows = []
+    for domain in read("validation")["reports"]:
+        one = report(domain, "exploit")
+        called = [f"{percent(one[key] / one['tasks'])}%" for key in ("exploited", "picked at random")]
+        idle = f"{100 * one['exploited without calls'] / one['tasks without calls']:.2f}%"
+        rows.append([f"`{domain}`", f"{one['tasks']:,}", *called, f"{one['tasks without calls']:,}", idle])
+    titles = "tasks, calls made:|best exploit:|values picked at random:|tasks, no call made:|best exploit:"
+    return markdown(f"domain|{titles}", rows)
+
+
 def validation_findings(domain: str) -> str:
     """What each check found in a domain."""
     rows = [[f"`{one['name']}`", one["finding"]] for one in read("validation")["reports"][domain]]
@@ -155,6 +167,7 @@ def questions_attacks() -> str:
 
 TABLES: tuple[Callable[..., str], ...] = (
     validation_domains,
+    validation_exploits,
     validation_findings,
     validation_mutants,
     validation_variants,

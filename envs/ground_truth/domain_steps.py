@@ -41,7 +41,7 @@ from toolorchestra.envs.ground_truth.tool_similarity import tool_similarity
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.guess import Guesser
 from toolorchestra.toolscale.lookups import finds, ids_in, ids_known, ids_taken, is_id, raw_ids
-from toolorchestra.toolscale.mentions import mentions, tokens
+from toolorchestra.toolscale.mentions import fact_tokens, mentions, tokens
 from toolorchestra.toolscale.task import Call, Task, after_lookups
 from toolorchestra.toolscale.tool import Status, Tool, ToolContext
 from toolorchestra.toolscale.typed_answers import SUBMIT, AnswerSlot
@@ -237,7 +237,7 @@ class _Asked:
         self._steps, self._given, self._role = steps, given, role
         request = steps.task.instruction
         self._has_request = given.has_request(request)
-        self._written = tokens(given.text)
+        self._written = [*tokens(given.text), *fact_tokens(steps.world.rules)]  # these are always shown
         question = "" if repeats(given.question, request) else given.question[:MAX_CHARACTERS]
         self._question = tokens(question)
         self._similar = tool_similarity(steps.world).of(question)

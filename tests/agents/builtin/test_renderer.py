@@ -13,7 +13,7 @@ from toolorchestra.agents.builtin.compact_renderer import FOLLOW, CompactRendere
 from toolorchestra.agents.builtin.model import TokenPolicy, build_model, chat_renderer
 from toolorchestra.agents.builtin.renderer import Decoded, check_prefix
 from toolorchestra.agents.builtin.tool_messages import read_result
-from toolorchestra.envs.answer_modes import SubmitTool
+from toolorchestra.envs.answer_modes import SUBMIT_TOOL
 from toolorchestra.toolscale.errors import OptionError
 
 TOOLS = [
@@ -116,7 +116,7 @@ def test_calls_survive_writing_and_reading(renderer: CompactRenderer, message: d
     ],
 )
 def test_the_values_of_a_typed_answer_survive_writing_and_reading(answer: dict[str, Any]) -> None:
-    submit = SubmitTool().schema
+    submit = SUBMIT_TOOL.schema
     renderer = CompactRenderer.build([*TOOLS, submit], ["outcome is done"], {"dish": ["Smoked Duck"]}, min_kind=1)
     ids = renderer.encode_action(call("submit", answer=answer))
     found = renderer.decode_action(ids, [*TOOLS, submit]).action
@@ -127,7 +127,7 @@ def test_the_values_of_a_typed_answer_survive_writing_and_reading(answer: dict[s
     "tokens", [["<item>"], ["<item>", "<answer>"], ["<none>", "<item>"], ["<item>", "done", "<cut>"]]
 )
 def test_a_typed_answer_that_is_none_is_one_of_nothing(tokens: list[str]) -> None:
-    submit = SubmitTool().schema
+    submit = SUBMIT_TOOL.schema
     renderer = CompactRenderer.build([submit], ["done"], {})
     ids = [renderer.index[token] for token in ("<call>", "submit", "answer=", *tokens, "<end>")]
     (found,) = renderer.decode_action(ids, [submit]).action

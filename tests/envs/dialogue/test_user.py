@@ -13,7 +13,7 @@ from toolorchestra.envs.dialogue.user import facts_not_given
 from toolorchestra.envs.dialogue.user_reading import reports_done, requested_facts
 from toolorchestra.envs.registration import domain_sources
 from toolorchestra.toolscale.domain_folder import load_domain
-from toolorchestra.toolscale.mentions import tokens
+from toolorchestra.toolscale.mentions import mentions, tokens
 
 TASK = "restaurant/pay_with_coupon/005"
 """Hugo pays the bill for August 6, 2025 with the app, and before that the coupon DILL is applied."""
@@ -138,7 +138,9 @@ def test_after_any_messages_it_never_leaks_never_invents_and_never_stops_early(s
                 requested |= new_facts
                 unhelpful += not new_facts
             left = {fact.label for fact in facts_not_given(scenario.facts, [("", one) for one in (*heard, message)])}
-            assert {fact.label for fact in scenario.facts} - left <= requested, "a fact that nobody asked for"
+            told = [tokens(fact.value) for fact in scenario.facts if fact.label in requested]
+            same = {fact.label for fact in scenario.facts if any(mentions(one, fact.value) for one in told)}
+            assert {fact.label for fact in scenario.facts} - left <= requested | same, "a fact that nobody asked for"
             for span in env.play.vocabulary.spans(message):
                 assert tokens(span.value)[0] in tokens(scenario.goal), "a value that it does not know"
             if STOP in message:
