@@ -255,7 +255,7 @@ class _Asked:
             return self._posed(self._nearest(named or meant), -NAMED if named else 0.0)
         if ready and self._has_request:
             return self._posed(ready[0])
-        if guessed := [step for step in ready if self._values(step) and self._is_told(step, self._given.text)]:
+        if guessed := [step for step in ready if self._hears_of(step)]:
             return self._posed(guessed[0], GUESSED)
         known = [step for step in due if self._has_request or self._is_meant(step)]
         return self._unready(known[0]) if known else self._steps.unclear()
@@ -301,6 +301,12 @@ class _Asked:
             ids = ids_in(text, raw_ids(self._steps.world))
             return len([one for one in ids if not own.issuperset(tokens(one))]) <= _MOST_OTHERS
         return len({one for one in self._question if any(map(str.isdigit, one))} - own) <= _MOST_OTHERS
+
+    def _hears_of(self, step: _Due) -> bool:
+        """Return whether values of a step are given, beyond the rules, and few others: enough to guess it by."""
+        texts = (text for texts in self._values(step).values() for text in texts)
+        rules = fact_tokens(self._steps.world.rules)
+        return any(not mentions(rules, text) for text in texts) and self._is_told(step, self._given.text)
 
     def _lacking(self, step: _Due) -> list[str]:
         """Return the names of the values of a step that are not given."""

@@ -56,7 +56,7 @@ class QuestionRequest:
         self._harder = 0.0
         self._stated: set[int] = set()
         self._read_values(text)
-        self.part = self._find(_content_words(text)) if text else None
+        self.part = self._find(words_of(text)) if text else None
         self.asked = self._otherwise(given) if self.part is None else "part"
         if self.part is not None:
             self._stated.discard(self.part)
@@ -105,8 +105,8 @@ class QuestionRequest:
             return "whole"
         if asked_sum(self._text) is not None:
             return "sum"
-        words = _content_words(self._text) if self._text else frozenset()
-        shared = [len(words & _content_words(part.question)) for part in self._parts]
+        words = words_of(self._text) - _FUNCTION_WORDS
+        shared = [len(words & words_of(part.question)) for part in self._parts]
         if words and max(shared, default=0) >= _MIN_SHARE * len(words):
             self.part, self._harder = shared.index(max(shared)), VAGUE
             return "part"
@@ -145,26 +145,21 @@ class QuestionRequest:
             words = content
             for need in part.needs:
                 for wrong in self._premises[need]:
-                    words = (words - _content_words(wrong)) | _content_words(self._parts[need].answer)
+                    words = (words - words_of(wrong)) | words_of(self._parts[need].answer)
             pairs.append((words, self._words(position)))
-        return most_similar((content, _content_words(self._task.instruction)), pairs)
+        return most_similar((content, words_of(self._task.instruction)), pairs)
 
     def _words(self, position: int) -> frozenset[str]:
         part = self._parts[position]
-        words = _content_words(part.question)
+        words = words_of(part.question)
         for need in part.needs:
             if need not in self._stated:
-                words = (words - _content_words(self._parts[need].answer)) | self._words(need)
+                words = (words - words_of(self._parts[need].answer)) | self._words(need)
         return words
 
 
 def _bare(value: str) -> str:
     return _ARTICLE.sub("", value)
-
-
-def _content_words(text: str) -> frozenset[str]:
-    """Return the words of a text without function words; all of them if there are no others."""
-    return words_of(text) - _FUNCTION_WORDS or words_of(text)
 
 
 def _harder(problem: Problem, by: float) -> Problem:
