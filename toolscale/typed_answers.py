@@ -129,7 +129,9 @@ def reads_right(value: Value, right: Sequence[frozenset[str]], *, several: bool)
     """Return whether a value reads as what is right in a slot; of several, whether each does, in any order."""
     if not several:
         return not isinstance(value, list) and not right[0].isdisjoint(readings(value))
-    found = [readings(one) for one in (value if isinstance(value, list) else [] if value is None else [value])]
+    found = [readings(one) for one in (value if isinstance(value, list) else [value])]
+    if not isinstance(value, list) and "none" in found[0]:
+        found = []
     left = list(right)
     for item in found:
         match = next((one for one in left if not one.isdisjoint(item)), None)

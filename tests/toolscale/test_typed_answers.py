@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 from toolorchestra.toolscale.answer_slots import SlotTable
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.task import Call, Task
-from toolorchestra.toolscale.typed_answers import MAX_CHARACTERS, AnswerSlot, TypedAnswer, judge_typed
+from toolorchestra.toolscale.typed_answers import MAX_CHARACTERS, AnswerSlot, TypedAnswer, judge_typed, reads_right
 
 Facts = list[list[str]]
 
@@ -341,3 +341,14 @@ def test_names_that_would_stand_twice_are_numbered() -> None:
     results = [[{"train": "R1"}, {"train": "R2"}, {"train_1": "R3"}]]
     expected = of([["R1"], ["R2"], ["R3"]], results=results)
     assert [slot.name for slot in expected.slots] == ["answer_1", "answer_2", "answer_3"]
+
+
+@pytest.mark.parametrize("value", [None, "none", "None", []])
+def test_a_list_that_does_not_apply_may_be_said_to_be_none(value: Any) -> None:
+    assert reads_right(value, (), several=True)
+    assert not reads_right(value, (frozenset({"=a"}),), several=True)
+
+
+@pytest.mark.parametrize("value", [0, "", "no", ["none"], ["a"], "a"])
+def test_a_list_that_does_not_apply_has_nothing_in_it(value: Any) -> None:
+    assert not reads_right(value, (), several=True)
