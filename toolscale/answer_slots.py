@@ -86,7 +86,7 @@ class SlotTable:
         self._answers: dict[str, tuple[Task, TypedAnswer]] = {}
         self._by_id: dict[str, Task] = {}
         for task in tasks:
-            self._tasks[self.kind_of_request(task)][task.id] = self._by_id[task.id] = task
+            self._tasks[self._kind_of_request(task)][task.id] = self._by_id[task.id] = task
 
     def with_tasks(self, tasks: Iterable[Task]) -> SlotTable:
         """Return the slots of these tasks and of those that this table is made from; itself if there are no others."""
@@ -95,7 +95,7 @@ class SlotTable:
             return self
         return SlotTable((*self._by_id.values(), *others), self.results, self.writes, self.names, self.currency)
 
-    def kind_of_request(self, task: Task) -> tuple[str, ...]:
+    def _kind_of_request(self, task: Task) -> tuple[str, ...]:
         """Return the intent of a task, or of what it was made of where both ask for the same, and what names its slots.
 
         So the slots of what cannot be done are those of what can, and do not tell it.
@@ -119,7 +119,7 @@ class SlotTable:
         return found
 
     def _of_intent(self, task: Task) -> TypedAnswer:
-        kind = self.kind_of_request(task)
+        kind = self._kind_of_request(task)
         intent = self._intents.get(kind)
         if intent is None:
             intent = self._intents[kind] = _Intent(
@@ -136,10 +136,11 @@ class SlotTable:
         slots = (
             msgspec.structs.replace(part.slots[0], name=name or "") for part, name in zip(parts, names, strict=True)
         )
-        done = any(True for _ in self.writes(task))
-        outcomes = (DONE,) if done else (NOTHING_TO_DO, CANNOT_BE_DONE, ANSWERED)  # nothing tells which of them
+        outcomes = (
+            (DONE,) if any(self.writes(task)) else (NOTHING_TO_DO, CANNOT_BE_DONE, ANSWERED)
+        )  # nothing tells which of them
         return TypedAnswer(
-            (AnswerSlot(OUTCOME, options=_OUTCOMES), *slots),
+            (AnswerSlot(OUTCOME, options=_OUTCOMES, is_outcome=True), *slots),
             ((frozenset(f"={plain_text(outcome)}" for outcome in outcomes),), *(part.right[0] for part in parts)),
             (CANNOT_BE_DONE if task.refuses else outcomes[-1], *(part.values[0] for part in parts)),
         )

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from toolorchestra.toolscale.answer_slots import IMPORTED, OUTCOME, SlotTable
+from toolorchestra.toolscale.answer_slots import IMPORTED, SlotTable
 from toolorchestra.toolscale.domain import SPLITS, Domain
 from toolorchestra.toolscale.errors import unknown_name
 from toolorchestra.toolscale.expressions import shown_value
@@ -69,7 +69,7 @@ def _told(slots: SlotTable, task: Task) -> list[str]:
     answer = slots.of(task)
     told = list[str]()
     for slot, value in zip(answer.slots, answer.values, strict=True):
-        if not slot.name.endswith(OUTCOME):
+        if not slot.is_outcome:
             values = value if isinstance(value, list) else [value]
             told += [_WORDS[one] if isinstance(one, bool) else shown_value(one) for one in values if one is not None]
     return told or ([] if any(slots.writes(task)) else [options[0] for options in task.communicate])

@@ -79,13 +79,15 @@ class ExpertRole(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, context=(REQUEST, *dict.fromkeys(results)))
 
     def limited(self, keep: Callable[[str], bool]) -> ExpertRole:
-        """Return the same, shown of what it is shown only what is kept."""
-        return msgspec.structs.replace(self, context=tuple(filter(keep, self.context or ())))
+        """Return the same, shown of what it is shown only what is kept, where the tool has a parameter for it."""
+        return (
+            self if self.context is None else msgspec.structs.replace(self, context=tuple(filter(keep, self.context)))
+        )
 
     @property
     def alone(self) -> ExpertRole:
         """The same, shown nothing but its question."""
-        return self if self.context is None else msgspec.structs.replace(self, context=())
+        return self.limited(lambda _: False)
 
     def cost(self) -> float:
         """Return its price per million tokens read plus written, from the tool's description or the shipped catalogue.

@@ -33,7 +33,7 @@ PLAIN = (
 """Questions for the next step, in plain words."""
 UNINFORMED = (
     *PLAIN,
-    "",
+    " ",
     "help",
     "next",
     "Was soll ich jetzt tun?",
@@ -44,7 +44,7 @@ UNINFORMED = (
     "1 + 1",
     "?",
 )
-"""Questions that say nothing of any request."""
+"""Questions that say nothing of any request. None is empty: an empty sub-task of ParaManager is the whole problem."""
 
 
 class ScriptedQuestionPolicy(Direct):

@@ -56,7 +56,7 @@ class QuestionRequest:
         self._harder = 0.0
         self._stated: set[int] = set()
         self._read_values(text)
-        self.part = self._find(words_of(text)) if text else None
+        self.part = self._find(words_of(text))
         self.asked = self._otherwise(given) if self.part is None else "part"
         if self.part is not None:
             self._stated.discard(self.part)

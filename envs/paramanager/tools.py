@@ -112,14 +112,12 @@ class RoleTool(Tool):
     def _question(self, subtask: str | None, context: ToolContext) -> SubAgentQuestion:
         sees = self.name in _SEES_HISTORY
         known = history(context) if sees else ""
-        given = Given(
-            subtask or "",
-            context.episode.instruction if sees or subtask is None else "",
-            {"history": known or history(context)} if sees or subtask is None else {},
-        )
         question = SubAgentQuestion(subtask or original(context), history=known, seed=context.seed)
         if not self._simulated:  # a subtask says nothing of the place, the original problem does
             return msgspec.structs.replace(question, rules=of_the_place(context)) if subtask else question
+        given = Given(subtask or "")
+        if sees or subtask is None:
+            given = Given(subtask or "", context.episode.instruction, {"history": known or history(context)})
         if self.name == FINAL:
             problem, candidates = final_problem(context), conclusions(context, own_answer=self._own_answer)
         else:  # what is not in the request a model must recall: a model may know it, or not

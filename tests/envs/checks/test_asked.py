@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import gymnasium as gym
 import pytest
 
 from toolorchestra.envs.checks.asked import MAX_PAID, ask_uninformed, uninformed_finding
@@ -20,6 +21,14 @@ def test_experts_that_know_what_they_are_told_withstand_it(make_env: Make, mini:
     found = uninformed_finding(make_env(tools="full"), mini.tasks()[::3])
     assert (found.verdict, found.counts["paid"]) == ("pass", 0)
     assert found.counts["tries"] == len(mini.tasks()[::3])
+
+
+@pytest.mark.parametrize("source", ["Restaurant", "Math"])
+def test_sub_agents_that_know_what_they_are_told_withstand_it(source: str) -> None:
+    env = gym.make(f"ParaManager-{source}-v0")
+    found = uninformed_finding(env, env.unwrapped.source.tasks("test")[::20])
+    assert (found.verdict, found.counts["paid"]) == ("pass", 0)
+    env.close()
 
 
 def test_experts_that_know_more_are_found(make_env: Make, mini: Domain, monkeypatch: pytest.MonkeyPatch) -> None:

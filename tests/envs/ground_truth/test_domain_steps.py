@@ -68,7 +68,7 @@ def desk(make_env: Callable[..., Any]) -> Desk:
     return Desk(make_env())
 
 
-@pytest.mark.parametrize("text", [*UNINFORMED[:-2], "Continue."])
+@pytest.mark.parametrize("text", [*UNINFORMED[:-2], "", "Continue."])
 def test_whoever_is_shown_everything_says_what_comes_next_whatever_the_words(desk: Desk, text: str) -> None:
     task = desk.begin("order_twice")
     assert desk.all(text).answer == write_calls(task.reference_calls[:1])
@@ -76,7 +76,7 @@ def test_whoever_is_shown_everything_says_what_comes_next_whatever_the_words(des
     assert desk.all(text).answer == write_calls([task.reference_calls[1]])
 
 
-@pytest.mark.parametrize("text", UNINFORMED)
+@pytest.mark.parametrize("text", [*UNINFORMED, ""])
 def test_whoever_is_told_nothing_says_nothing_of_the_work(desk: Desk, text: str) -> None:
     task = desk.begin("order_twice")
     for call in (None, *task.reference_calls):

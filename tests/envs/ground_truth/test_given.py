@@ -73,7 +73,9 @@ def test_a_tool_is_similar_to_its_own_description_and_few_others_are_more_so(nam
         assert found[tool.name] >= 0.7 * max(found.values())
 
 
-@pytest.mark.parametrize("text", [*UNINFORMED, "Buche bitte den Tisch für die Gäste", "\ud800", "#" * 99, "é" * 9_000])
+@pytest.mark.parametrize(
+    "text", [*UNINFORMED, "", "Buche bitte den Tisch für die Gäste", "\ud800", "#" * 99, "é" * 9_000]
+)
 def test_what_is_about_no_tool_is_similar_to_none(text: str, mini: Domain) -> None:
     found = tool_similarity(mini).of(text)
     assert found.keys() == {*mini.tools, "submit"}

@@ -53,7 +53,7 @@ def test_where_the_request_is_given_any_words_will_do(text: str, parts: tuple[Pa
     assert request.problem() == problem_of(task(parts))
 
 
-@pytest.mark.parametrize("text", UNINFORMED)
+@pytest.mark.parametrize("text", [*UNINFORMED, ""])
 @pytest.mark.parametrize("parts", [PARTS, ()])
 def test_without_it_nothing_can_be_worked_out(text: str, parts: tuple[Part, ...]) -> None:
     request = asked(text, parts)
@@ -103,6 +103,6 @@ def test_a_query_writer_is_worse_at_what_must_be_thought_out() -> None:
 
 def test_nobody_who_is_told_nothing_gives_the_answer_of_a_problem_in_mathematics() -> None:
     for one in MathSource().tasks("test")[::25]:
-        for text in UNINFORMED:
+        for text in (*UNINFORMED, ""):
             problem = QuestionRequest(one, parts_of(one), Given(text)).problem()
             assert problem.steps[problem.targets[0]].answer != one.communicate[0][0] or text == "1 + 1"
