@@ -171,10 +171,15 @@ FINAL = "All is done. Write the final answer to the user."
 
 def named(tool: Tool, call: Call, rng: random.Random | None = None) -> str:
     """Return the question for a call, such as "Look up a dish by id. With: dish D07."; nothing is drawn."""
-    purpose = tool.description.split(". ")[0].rstrip(".")
-    values = ", ".join(f"{name} {_written(value)}" for name, value in call.arguments.items() if value is not None)
+    return worded(call, tool.description)
+
+
+def worded(call: Call, purpose: str) -> str:
+    """Return a step in words, of the purpose its first sentence: "Look up a dish. With: dish D07."."""
+    purpose = purpose.split(". ")[0].rstrip(".")
+    values = ", ".join(
+        f"{name} {' and '.join(map(str, value)) if isinstance(value, list) else value}"
+        for name, value in call.arguments.items()
+        if value is not None
+    )
     return f"{purpose}. With: {values}." if values else f"{purpose}."
-
-
-def _written(value: Any) -> str:
-    return " and ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -9,7 +9,7 @@ import gymnasium
 from toolorchestra.agents.policies.base import Info
 from toolorchestra.agents.policies.baselines import Direct, Script
 from toolorchestra.agents.policies.expert_roles import ExpertRole, choose, proposal
-from toolorchestra.agents.policies.scripted_questions import FINAL
+from toolorchestra.agents.policies.scripted_questions import FINAL, worded
 from toolorchestra.agents.subagents.parsing import spoken, tag
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.task import Call
@@ -109,17 +109,6 @@ class RestGPT(Direct):
         (reply,) = yield [self.selector().alone.call(step)]
         selected = proposal(reply)
         return selected if isinstance(selected, Call) else plan
-
-
-def worded(call: Call, purpose: str) -> str:
-    """Return a step in words, such as "Look up a dish. With: dish D07."."""
-    values = ", ".join(
-        f"{name} {' and '.join(map(str, value)) if isinstance(value, list) else value}"
-        for name, value in call.arguments.items()
-        if value is not None
-    )
-    purpose = purpose.split(". ")[0].rstrip(".")
-    return f"{purpose}. With: {values}." if values else f"{purpose}."
 
 
 def thought_in(info: Info) -> str:
