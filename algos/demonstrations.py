@@ -15,6 +15,7 @@ import gymnasium as gym
 
 from toolorchestra.agents.builtin.design_renderer import DesignRenderer
 from toolorchestra.agents.builtin.renderer import Message, Renderer
+from toolorchestra.agents.messages.reading import read_message
 from toolorchestra.agents.policies.base import Policy
 from toolorchestra.agents.policies.exploration import ExplorerPolicy, QueryingOraclePolicy
 from toolorchestra.agents.policies.reference import NoisyOraclePolicy, OraclePolicy
@@ -22,7 +23,6 @@ from toolorchestra.algos.options_one_agent import DemonstrationOptions, TeacherN
 from toolorchestra.algos.rollout.starts import Start, starts
 from toolorchestra.envs.episode import Episode, read_episodes
 from toolorchestra.envs.masorchestra.teacher import DesignTeacher
-from toolorchestra.envs.parsing import parse
 from toolorchestra.toolscale.errors import OptionError
 
 _RESPONSES = re.compile(r"<tool_response>\n(.*?)\n</tool_response>", re.DOTALL)
@@ -125,7 +125,7 @@ def structured(message: Message) -> Message:
     """Return an assistant message whose calls are written in its text, and can be read, as one with ``tool_calls``."""
     if message["role"] != "assistant" or message.get("tool_calls"):
         return message
-    parsed = parse(message.get("content") or "")
+    parsed = read_message(message.get("content") or "")
     if not parsed.calls or any(call.error for call in parsed.calls):
         return message
     calls = [

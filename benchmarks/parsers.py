@@ -32,7 +32,7 @@ from provenance import provenance
 
 from toolorchestra.agents.builtin import tool_messages
 from toolorchestra.agents.builtin.design_renderer import DesignRenderer, questions_in
-from toolorchestra.agents.chat.base import hermes_calls
+from toolorchestra.agents.chat.base import calls_in
 from toolorchestra.agents.subagents import parsing as subagents
 from toolorchestra.envs import parsing
 from toolorchestra.envs.dialogue import user_reading
@@ -110,7 +110,7 @@ def parsers() -> dict[str, Parser]:
         "message: spoken": lambda text: parsing.parse({"content": text}).spoken,
         "message: arguments": lambda text: parsing.parse([{"name": "x", "arguments": text}, {"name": text}]),
         "message: inside a call": lambda text: parsing.parse(f'<tool_call>{{"name": "{text}"</tool_call>'),
-        "message: Hermes": hermes_calls,
+        "message: Hermes": calls_in,
         "message: result": lambda text: tool_messages.read_result({"role": "tool", "content": text}),
         "sub-agent: answer": subagents.answer_in,
         "sub-agent: code": lambda text: (subagents.code_in(text), subagents.before_code(text)),

@@ -5,7 +5,7 @@
 The vocabulary is a file in tiktoken's format, such as ``dashscope/resources/qwen.tiktoken`` in the package `dashscope`
 on PyPI; `tiktoken` must be installed. Printed is how many bytes of UTF-8 a token of the vocabulary has, by kind of
 text: prompts, schemas of tools, requests, and the messages and results of the oracle's episodes; and all that is read
-for a message together. The rule is one for every four (`toolorchestra.envs.token_counts`).
+for a message together. The rule is one for every four (`toolorchestra.agents.messages.token_counts`).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import gymnasium as gym
 import msgspec
 
 import toolorchestra  # noqa: F401 - registers the environments
+from toolorchestra.agents.messages.token_counts import text_size, tokens_of
 from toolorchestra.agents.policies.registry import make_policy
-from toolorchestra.envs.token_counts import text_size, tokens_of
 
 SOURCES = ("Restaurant", "Finance", "Railway", "Weather", "Medicine", "Travel", "Sport", "Math", "MultiHopQA")
 EPISODES = 15

@@ -76,6 +76,7 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         tokens: Tokens that the agent read for the message, and wrote, by `toolorchestra.envs.orchestrator_rates`.
         cost: US dollars of these tokens; those of calls are in their records.
         seconds: Virtual seconds that the message took to write, before its calls began.
+        repaired: The forms of its calls, if they were read although the prompt asked for another one.
     """
 
     message: dict[str, Any]
@@ -87,6 +88,7 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     tokens: tuple[int, int] = (0, 0)
     cost: float = 0.0
     seconds: float = 0.0
+    repaired: str = ""
 
     @property
     def observation(self) -> str:

@@ -26,8 +26,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from toolorchestra.agents.messages.model_message import ParsedCall
 from toolorchestra.envs.episode import CallRecord
-from toolorchestra.envs.parsing import ParsedCall
 from toolorchestra.toolscale.errors import ExpertError, is_outage, unknown_name
 from toolorchestra.toolscale.tool import ArgumentError, Status, Tool, ToolContext, ToolResult
 

@@ -17,8 +17,8 @@ from gymnasium.spaces import Text
 from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.conversions import parallel_to_aec
 
+from toolorchestra.agents.messages.model_message import ModelMessage
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
-from toolorchestra.envs.parsing import Message
 from toolorchestra.envs.play import Play, PlayStart
 from toolorchestra.envs.sources.questions import QuestionSource, QuestionWorld
 from toolorchestra.envs.spaces import UnicodeText
@@ -112,7 +112,7 @@ class ExternalPlay(Play):
         said: bool | None = getattr(self.external.unwrapped, "may_block", None)
         return said
 
-    def _take(self, agent: str, message: Message) -> None:
+    def _take(self, agent: str, message: ModelMessage) -> None:
         external = self.external
         external.step(_fitting(external.action_space(agent), message.text))
         for name, reward in external.rewards.items():

@@ -23,6 +23,7 @@ import msgspec
 
 from toolorchestra.agents.chat.base import BatchError, ChatModel, ChatRequest, Completion
 from toolorchestra.agents.experts.catalog import Catalog
+from toolorchestra.agents.messages.reading import spoken
 from toolorchestra.envs.episode import CallRecord
 from toolorchestra.envs.task_source import TaskSource
 from toolorchestra.toolscale.domain import Domain
@@ -300,7 +301,7 @@ def read_reply(text: str, points: Sequence[str]) -> dict[str, bool] | None:
     >>> read_reply('{"consistent": "yes"} I think.', ("consistent",)) is None
     True
     """
-    found = _REPLY.fullmatch(text.rpartition("</think>")[2].strip()[: _MAX_REPLY + 1])
+    found = _REPLY.fullmatch(spoken(text)[: _MAX_REPLY + 1])
     if found is None or len(found[0]) > _MAX_REPLY:
         return None
     try:

@@ -7,7 +7,7 @@ providers. Here every message of an agent is priced by its text, whoever wrote i
   bill every request so; no discount for a cached prefix is assumed. Reading takes no time.
 - *written*: the message, and one token that ends it. A call counts as the text that writes it, in whichever form it
   came. The time is in proportion to the tokens, as for experts.
-- A token is every four bytes of UTF-8 (`toolorchestra.envs.token_counts`).
+- A token is every four bytes of UTF-8 (`toolorchestra.agents.messages.token_counts`).
 
 Not covered: what tools and experts cost, and who is priced (`toolorchestra.envs.play`).
 """

@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from toolorchestra.agents.chat.base import BatchError, ChatModel, ChatRequest, Completion
 from toolorchestra.agents.experts.catalog import Catalog
+from toolorchestra.agents.messages.reading import spoken
 from toolorchestra.envs.episode import Episode
 from toolorchestra.envs.model_judge import quoted
 from toolorchestra.toolscale.errors import ExpertError, OptionError
@@ -91,7 +92,7 @@ class PathJudge:
             (reply,) = error.results
         if isinstance(reply, ExpertError):
             return {"model": self.model.name, "sound": None, "why": str(reply)}
-        found = _REPLY.fullmatch(reply.text.rpartition("</think>")[2].strip())
+        found = _REPLY.fullmatch(spoken(reply.text))
         if found is None:
             return {"model": self.model.name, "sound": None, "why": f"expected {_FORM}, got {reply.text[-200:]!r}"}
         return {"model": self.model.name, "sound": found[1] == "yes"}

@@ -16,12 +16,13 @@ from typing import Any, ClassVar, Self
 
 import msgspec
 
+from toolorchestra.agents.messages.model_message import ModelMessage, ParsedCall
+from toolorchestra.agents.messages.reading import read_text
+from toolorchestra.agents.messages.token_counts import BYTES, opening_size, text_size
 from toolorchestra.envs.episode import ABANDONED, CallRecord, Episode, Outcome, Turn, measured
 from toolorchestra.envs.executor import Outages, execute
 from toolorchestra.envs.model_judge import ModelJudge, review
 from toolorchestra.envs.orchestrator_rates import OrchestratorRates
-from toolorchestra.envs.parsing import MAX_MESSAGE_CHARACTERS, Message, ParsedCall
-from toolorchestra.envs.token_counts import BYTES, opening_size, text_size
 from toolorchestra.envs.world import World, WorldSession
 from toolorchestra.toolscale.answers import in_form
 from toolorchestra.toolscale.domain import Domain
@@ -75,6 +76,7 @@ class PlayStart(msgspec.Struct, frozen=True, gc=False):
         judge: A model that judges answers in prose, if there is one.
         outages: What an outage of a model or server behind a tool is: ``infra_error`` ends the episode unjudged,
             ``observed`` is the result of the call.
+        repair: Whether calls in other forms than those asked for are made.
     """
 
     world: World
@@ -87,6 +89,7 @@ class PlayStart(msgspec.Struct, frozen=True, gc=False):
     rates: OrchestratorRates | None = None
     judge: ModelJudge | None = None
     outages: Outages = "infra_error"
+    repair: bool = True
 
 
 @dataclass(frozen=True)
@@ -127,6 +130,7 @@ class Play(ABC):
         rates: Price and speed of the agents' own messages, if they cost anything.
         model_judge: A model that judges answers in prose, if there is one.
         outages: What an outage of a model or server is.
+        repair: Whether calls in other forms than those asked for are made.
         schemas_size: Bytes of the schemas of its tools that an agent reads beside its history.
     """
 
@@ -156,6 +160,7 @@ class Play(ABC):
         self.rates = start.rates
         self.model_judge = start.judge
         self.outages: Outages = start.outages
+        self.repair = start.repair
         self.schemas_size = 0
         self._conversations: dict[str, int] = {}  # bytes read and written by agents who wrote something
         self._calls_made = 0
@@ -168,18 +173,16 @@ class Play(ABC):
     # --- the rules: override these
 
     @abstractmethod
-    def _take(self, agent: str, message: Message) -> None:
+    def _take(self, agent: str, message: ModelMessage) -> None:
         """Apply the rules to `message` of the current agent, `agent`."""
 
-    def _read(self, action: Any) -> Message:
-        """Return an action as a message: what is not text counts as an empty one, and one that is too long is cut."""
-        if not isinstance(action, str):
-            return Message("")
-        return Message(action[:MAX_MESSAGE_CHARACTERS].encode("utf-8", "replace").decode())  # files hold no surrogates
+    def _read(self, action: Any) -> ModelMessage:
+        """Return an action as a message without calls: what has no text counts as an empty one."""
+        return read_text(action)
 
-    def _written(self, message: Message) -> dict[str, Any]:
+    def _written(self, message: ModelMessage) -> dict[str, Any]:
         """Return a message as it stands in the record and in the history of its agent."""
-        return {"role": "assistant", "content": message.text}
+        return message.recorded
 
     def _pay(self, *, solved: bool) -> None:
         """Set the rewards of an episode that is over and judged, when its last turn is recorded."""
@@ -362,6 +365,8 @@ class Play(ABC):
             turn = Turn(written, tuple(self._calls), observations, agent)
         else:
             turn = Turn(written, tuple(self._calls), observations, agent, None, None, *spent)
+        if repaired := message.repaired:
+            turn = msgspec.structs.replace(turn, repaired=repaired)
         episode.turns.append(turn)
         histories, conversations = self.histories, self._conversations
         histories[agent].append(written)
@@ -383,7 +388,9 @@ class Play(ABC):
             self._pay(solved=episode.outcome == "solved")
         return turn
 
-    def _charge(self, agent: str, message: Message, rates: OrchestratorRates) -> tuple[tuple[int, int], float, float]:
+    def _charge(
+        self, agent: str, message: ModelMessage, rates: OrchestratorRates
+    ) -> tuple[tuple[int, int], float, float]:
         """Let an agent's message cost money and take time; return its tokens, read and written, and both."""
         size = self._conversations.get(agent)
         if size is None:

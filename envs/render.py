@@ -19,9 +19,8 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from toolorchestra.agents.chat.hermes import around_and_blocks
+from toolorchestra.agents.messages.reading import read_message
 from toolorchestra.envs.episode import CallRecord, Episode, Turn
-from toolorchestra.envs.parsing import parse
 from toolorchestra.toolscale.tool import InnerCall, Status
 from toolorchestra.toolscale.typed_answers import SUBMIT
 from toolorchestra.toolscale.visible import visible
@@ -113,7 +112,7 @@ def _panel(text: str, title: str, color: str) -> Panel:
 def _turn(turn: Turn, number: int, episode: Episode) -> list[RenderableType]:
     if len(episode.agents) > 1:
         return _turn_of_several(turn, episode)
-    text = around_and_blocks(str(turn.message.get("content") or ""))[0].strip()
+    text = read_message(turn.message).text
     if not turn.calls:
         answered = turn is episode.turns[-1] and episode.answer is not None
         return [_panel(text or "(nothing)", "answer" if answered else "message", "blue")]
@@ -171,7 +170,7 @@ def _unread(turn: Turn) -> dict[int, str]:
     """Return the calls of a turn whose arguments could not be read, by position: as they were written."""
     if all(call.arguments is not None for call in turn.calls):
         return {}
-    calls = parse(turn.message).calls
+    calls = read_message(turn.message).calls
     if len(calls) != len(turn.calls):  # a protocol with another way of calling
         return {}
     texts = [call.raw or call.arguments.decode("utf-8", "replace") for call in calls]

@@ -67,6 +67,8 @@ class TaskOptions(TypedDict, total=False):
         outages: What it is when a real expert or another server fails for good or hangs. ``infra_error`` (default):
             the episode ends with that outcome, unjudged, since the policy did not cause it. ``observed``: the call ends
             in an EXEC_ERR or TIMEOUT, which the policy should cope with.
+        repair: Whether calls in other forms than those that the prompt asks for are made (default); else each is a
+            PARSE_ERR. The record notes the form (`Turn.repaired`).
     """
 
     domain: str | Path | None
@@ -78,6 +80,7 @@ class TaskOptions(TypedDict, total=False):
     orchestrator: str | ExpertSpec | None
     judge: str | ChatModel | ModelJudge | None
     outages: Outages
+    repair: bool
 
 
 class EpisodeSetup(msgspec.Struct, frozen=True, gc=False):
@@ -163,6 +166,7 @@ class TaskEnv:
         self._slots = make_slots(options.get("answer", "typed"), self.source, can_be_typed=bool(self.typed_place))
         self.rates = OrchestratorRates.of(options.get("orchestrator", DEFAULT_ORCHESTRATOR))
         self._judge = make_judge(options.get("judge"), self.source, typed=self._slots is not None)
+        self._repair = bool(options.get("repair", True))
         self._outages: Outages = options.get("outages", "infra_error")
         if self._outages not in get_args(Outages):
             raise UnknownNameError("value of `outages`", str(self._outages), get_args(Outages))
@@ -314,6 +318,7 @@ class TaskEnv:
             rates=self.rates,
             judge=self._judge,
             outages=self._outages,
+            repair=self._repair,
         )
         self._play = setup.rules(start)
         return self._play

@@ -11,9 +11,10 @@ from typing import Any
 
 import msgspec
 
+from toolorchestra.agents.messages.model_message import ModelMessage, ParsedCall
+from toolorchestra.agents.messages.reading import read_message
 from toolorchestra.envs.answer_modes import SubmitTool
 from toolorchestra.envs.episode import CallRecord
-from toolorchestra.envs.parsing import Message, ParsedCall, parse
 from toolorchestra.envs.play import Play, PlayStart
 from toolorchestra.envs.rewards import Vector, measure
 from toolorchestra.envs.spaces import MAX_OBSERVATION_CHARACTERS
@@ -22,6 +23,7 @@ from toolorchestra.toolscale.tool import Status
 from toolorchestra.toolscale.typed_answers import SUBMIT
 
 _NO_CALL = f"There is no call in this message. Call {SUBMIT} with your answer, or another tool."
+_NOTHING = "There is neither a call nor an answer in this message, beside what is thought. Write one of them."
 CUT_NOTE = "… (cut: the result is too long; ask for less)"
 
 
@@ -37,21 +39,22 @@ class ToolCallingPlay(Play):
         self.metrics: Vector | None = None
         self._submits = isinstance(self.tools.get(SUBMIT), SubmitTool)  # and not a tool of the world's own
 
-    def _read(self, action: Any) -> Message:
-        message = parse(action)
+    def _read(self, action: Any) -> ModelMessage:
+        message = read_message(action, self.tools, repair=self.repair)
         return submit_last(message) if self._submits else message
 
-    def _take(self, agent: str, message: Message) -> None:
+    def _take(self, agent: str, message: ModelMessage) -> None:
         if message.calls:
             records = self._run(agent, message.calls, message.text)
             if self._submits and (answer := submitted(message.calls, records)) is not None:
                 self.judge(answer if self.typed is not None else self._of_question(records[-1]))
-        elif self.typed is None:
-            self.judge(message.spoken)
+        elif self.typed is None and message.text:
+            self.judge(message.text)
         elif any(not turn.calls for turn in self.episode.turns[-1:]):
-            self.close(solved=False, why=f"two messages without a call, the answer is given with {SUBMIT}")
+            given = f"call, the answer is given with {SUBMIT}" if self._submits else "call or an answer"
+            self.close(solved=False, why=f"two messages without a {given}")
         else:
-            self.observe(agent, _NO_CALL)
+            self.observe(agent, _NO_CALL if self._submits else _NOTHING)
 
     def _of_question(self, submit: CallRecord) -> str:
         """Return the answer that a call of `submit` gives to a question: all of its text, and nothing but that."""
@@ -69,11 +72,12 @@ class ToolCallingPlay(Play):
         self.observe(agent, "\n".join(blocks), messages)
         return records
 
-    def _written(self, message: Message) -> dict[str, Any]:
+    def _written(self, message: ModelMessage) -> dict[str, Any]:
         """Return a message as OpenAI has it: as text when the calls were written in the text."""
-        if message.written is not None or not self._calls:
-            return {"role": "assistant", "content": message.text if message.written is None else message.written}
-        calls = [
+        written = message.recorded
+        if not message.structured or not self._calls:
+            return written
+        written["tool_calls"] = [
             {
                 "id": record.id,
                 "type": "function",
@@ -81,7 +85,7 @@ class ToolCallingPlay(Play):
             }
             for call, record in zip(message.calls, self._calls, strict=True)
         ]
-        return {"role": "assistant", "content": message.text, "tool_calls": calls}
+        return written
 
     def _show(self, record: CallRecord, limit: int) -> str:
         """Return a call's result as the agent reads it, of at most about `limit` characters."""
@@ -98,7 +102,7 @@ class ToolCallingPlay(Play):
         episode.metrics = tuple(self.metrics.tolist())
 
 
-def submit_last(message: Message) -> Message:
+def submit_last(message: ModelMessage) -> ModelMessage:
     """Return a message in which `submit` comes last, since it ends the episode; more than one are refused."""
     calls = message.calls
     if len(calls) < 2 or all(call.name != SUBMIT for call in calls[:-1]):

@@ -17,8 +17,8 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
+from toolorchestra.agents.messages import ModelMessage
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
-from toolorchestra.envs.parsing import Message
 from toolorchestra.envs.play import Play
 from toolorchestra.envs.sources.questions import QuestionSource, QuestionWorld, make_question
 from toolorchestra.envs.task_env import EpisodeSetup
@@ -34,7 +34,7 @@ COLOURS = ("red", "blue", "green")
 class CourierPlay(Play):
     """The rules: the lookout writes once, then the courier, and that is the answer."""
 
-    def _take(self, agent: str, message: Message) -> None:
+    def _take(self, agent: str, message: ModelMessage) -> None:
         if agent == LOOKOUT:
             self.observe(COURIER, f"The lookout says : {message.text}")
             self.pass_to(COURIER)

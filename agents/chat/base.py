@@ -7,7 +7,6 @@ against tools, which environments do.
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
@@ -15,7 +14,7 @@ from typing import Any, Protocol, TypedDict
 
 import msgspec
 
-from toolorchestra.agents.chat.hermes import CLOSE, around_and_blocks, call_starts
+from toolorchestra.agents.messages.reading import read_message
 from toolorchestra.agents.problems import GroundTruth
 from toolorchestra.toolscale.errors import ExpertError, OptionError
 
@@ -70,7 +69,7 @@ class Completion(msgspec.Struct, frozen=True):
 
     Attributes:
         text: The text of the answer; of a local model unparsed.
-        tool_calls: The calls in it, as the server (or `hermes_calls`) found them.
+        tool_calls: The calls in it, as the server (or `calls_in`) found them.
         prompt_tokens: Tokens read.
         completion_tokens: Tokens written.
         cost: US dollars.
@@ -116,7 +115,7 @@ class Completion(msgspec.Struct, frozen=True):
         >>> Completion("It is 42.").action
         'It is 42.'
         """
-        return self.message if self.tool_calls and not call_starts(self.text) else self.text
+        return self.message if self.tool_calls and not read_message(self.text).calls else self.text
 
 
 class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -263,28 +262,19 @@ def completions_of(futures: Sequence[Future[Completion | ExpertError]]) -> list[
             future.cancel()
 
 
-def hermes_calls(text: str) -> list[ToolCall]:
-    """Return the well-formed ``<tool_call>{"name": …, "arguments": {…}}</tool_call>`` calls in a text.
+def calls_in(text: str) -> list[ToolCall]:
+    """Return the calls in a text that can be read.
 
-    Malformed ones are left out: the environment reads the text itself and reports the error to the model. Those in
-    thoughts are not made.
+    Others are left out: the environment reads the text itself and reports the error to the model.
 
-    >>> hermes_calls('<tool_call>{"name": "get_dish", "arguments": {"dish": "Soup"}}</tool_call>')
+    >>> calls_in('<tool_call>{"name": "get_dish", "arguments": {"dish": "Soup"}}</tool_call>')
     [{'id': 'call_1', 'name': 'get_dish', 'arguments': '{"dish": "Soup"}'}]
     """
-    calls: list[ToolCall] = []
-    for block in around_and_blocks(text)[1]:
-        body, closed, _ = block.partition(CLOSE)
-        if not closed:
-            continue
-        try:
-            call = json.loads(body)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(call, dict) and isinstance(call.get("name"), str):
-            arguments = json.dumps(call.get("arguments", {}), ensure_ascii=False)
-            calls.append({"id": f"call_{len(calls) + 1}", "name": call["name"], "arguments": arguments})
-    return calls
+    calls = (call for call in read_message(text).calls if call.error is None)
+    return [
+        {"id": f"call_{number}", "name": call.name, "arguments": call.arguments.decode("utf-8", "replace")}
+        for number, call in enumerate(calls, 1)
+    ]
 
 
 Answer = str | Completion | ExpertError
@@ -343,7 +333,7 @@ class ScriptedChat:
         if isinstance(answer, str):
             read = sum(len(str(message.get("content") or "").split()) for message in request.messages)
             written = len(answer.split())
-            answer = Completion(answer, hermes_calls(answer), read, written, self._price.cost(read, written))
+            answer = Completion(answer, calls_in(answer), read, written, self._price.cost(read, written))
         if isinstance(answer, Completion):
             self.meter.add(answer)
         return answer

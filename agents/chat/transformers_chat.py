@@ -16,7 +16,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from toolorchestra.agents.chat.base import ChatRequest, Completion, Meter, Price, all_or_raise, hermes_calls
+from toolorchestra.agents.chat.base import ChatRequest, Completion, Meter, Price, all_or_raise, calls_in
 from toolorchestra.agents.pretrained import load_pretrained
 from toolorchestra.toolscale.errors import ExpertError, OptionError, install_line
 
@@ -163,7 +163,7 @@ class TransformersChat:
         written = row.ids[:-1] if row.ids[-1] in self._ends else row.ids
         text = str(self.tokenizer.decode(written, skip_special_tokens=False))
         text = text[: min((at for at in map(text.find, row.request.stop) if at >= 0), default=None)]
-        calls = hermes_calls(text)
+        calls = calls_in(text)
         return Completion(
             text=text,
             tool_calls=calls,

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from toolorchestra.agents.chat.base import ChatModel, ChatRequest
-from toolorchestra.agents.chat.hermes import without_thoughts
 from toolorchestra.agents.experts.evaluation import ExpertEvaluation
+from toolorchestra.agents.messages.reading import spoken
 from toolorchestra.toolscale.errors import ExpertError, OptionError
 
 T = TypeVar("T")
@@ -75,7 +75,7 @@ def describe_by_model(evaluations: Sequence[ExpertEvaluation], describer: ChatMo
         seed=seed,
     )
     (answer,) = describer.complete([request])
-    text = " ".join(without_thoughts(answer.text).split())
+    text = " ".join(spoken(answer.text).split())
     if not text:
         raise ExpertError(f"{describer.name}: expected a description, got nothing. Ask another model.")
     return text if len(text) <= _MAX_LENGTH else text[:_MAX_LENGTH].rpartition(" ")[0] + " …"

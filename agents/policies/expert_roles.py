@@ -14,6 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from toolorchestra.agents.experts.catalog import Catalog
+from toolorchestra.agents.messages.reading import read_message
 from toolorchestra.agents.subagents.parsing import answer_in, spoken
 from toolorchestra.toolscale.answers import equal, group_equal
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
@@ -155,13 +156,14 @@ def proposal(value: Any) -> Proposal | None:
     if not isinstance(value, str):
         return None
     text = answer_in(value) or spoken(value)
-    _, opened, written = text.partition("<tool_call>")
-    if not opened:
+    calls = read_message(text).calls
+    if not calls:
         return text or None
     try:
-        return _call(msgspec.json.decode(written.partition("</tool_call>")[0]))
+        call = {"name": calls[0].name, "arguments": msgspec.json.decode(calls[0].arguments)}
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
+    return _call(call) if calls[0].error is None else None
 
 
 def _call(written: Any) -> Call | None:

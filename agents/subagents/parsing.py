@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from toolorchestra.agents.chat.hermes import without_thoughts
+from toolorchestra.agents.messages.thoughts import split_thoughts
 from toolorchestra.toolscale.answers import answers
 
 _FENCED = re.compile(r"```(?:python|py)?[ \t]*\n(.*?)```", re.DOTALL | re.IGNORECASE)
@@ -22,8 +22,8 @@ _MAX_QUERY = 300
 
 
 def spoken(text: str) -> str:
-    """Return a text without its ``<think>`` blocks."""
-    return without_thoughts(text).strip()
+    """Return a reply without thoughts; its ``<reasoning>``, which sub-agents are asked for, is a part of it."""
+    return split_thoughts(text, own=("reasoning",))[1].strip()
 
 
 def tag(text: str, name: str) -> str | None:

@@ -26,13 +26,13 @@ from numpy.typing import NDArray
 
 from toolorchestra.agents.builtin.renderer import Message, Renderer, check_prefix
 from toolorchestra.agents.event_loop import run, together
+from toolorchestra.agents.messages.reading import read_message
 from toolorchestra.algos.activity import Watch, unwatched
 from toolorchestra.algos.rollout.sampling import AnySampler, Sample, SampleOne, draw_key, sample_one
 from toolorchestra.algos.rollout.starts import Start
 from toolorchestra.algos.rollout.trajectory import TokenTrajectory
 from toolorchestra.envs.calls_made import MadeCall, calls_made
 from toolorchestra.envs.episode import Episode
-from toolorchestra.envs.parsing import parse
 from toolorchestra.envs.play import Play
 from toolorchestra.envs.step_threads import StepThreads
 from toolorchestra.envs.unjudged import unjudged_reason
@@ -304,7 +304,7 @@ class RolloutEngine:
         row.well_formed &= decoded.well_formed
         if _parse_error(info):
             row.calls_valid = False
-            row.well_formed &= all(call.error is None for call in parse(decoded.action).calls)
+            row.well_formed &= all(call.error is None for call in read_message(decoded.action).calls)
         row.cost, row.seconds = float(info.get("cost", 0.0)), float(info.get("clock", 0.0))
         new = _new_messages(info, len(row.messages), decoded.action, observation)
         row.messages += new

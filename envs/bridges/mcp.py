@@ -36,9 +36,9 @@ from mcp.types import (
 )
 from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
+from toolorchestra.agents.messages.reading import MAX_MESSAGE_CHARACTERS
 from toolorchestra.envs.base import OrchestrationEnv
 from toolorchestra.envs.bridges.served import OVER, Observed, Served
-from toolorchestra.envs.parsing import MAX_MESSAGE_CHARACTERS
 from toolorchestra.envs.step_threads import StepThreads
 from toolorchestra.toolscale.errors import OptionError, ToolOrchestraError
 from toolorchestra.toolscale.typed_answers import SUBMIT

@@ -90,7 +90,7 @@ class Served:
         return Observed(text, list(info["messages"]), list(info["tools"]), 0.0, False, self._info(info))
 
     def step(self, action: Any) -> Observed:
-        """Take a message of the player, in any form that `toolorchestra.envs.parsing` reads; never raises for it.
+        """Take a message of the player in any form that `read_message` reads; never raises for it.
 
         Raises:
             OptionError: No episode was begun.

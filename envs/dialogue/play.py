@@ -19,11 +19,12 @@ from typing import Any
 
 import msgspec
 
+from toolorchestra.agents.messages.model_message import ModelMessage
+from toolorchestra.agents.messages.reading import read_message
 from toolorchestra.envs.dialogue.fault_attribution import AttributedFault, attributed
 from toolorchestra.envs.dialogue.request_facts import FactVocabulary
 from toolorchestra.envs.dialogue.scenario import MAX_TEXT_CHARACTERS, ORCHESTRATOR, STOP, USER, Scenario
 from toolorchestra.envs.episode import Outcome
-from toolorchestra.envs.parsing import Message, parse
 from toolorchestra.envs.play import Play, PlayStart
 from toolorchestra.envs.tool_calling import shared_limit, shown_result, submit_last, submitted
 from toolorchestra.toolscale.tool import Tool
@@ -69,23 +70,20 @@ class DialoguePlay(Play):
             if turn.agent == ORCHESTRATOR and USER in turn.observations
         )
 
-    def _read(self, action: Any) -> Message:
-        message = parse(super()._read(action).text)
+    def _read(self, action: Any) -> ModelMessage:
+        message = read_message(action, self.own[self.current_agent], repair=self.repair)
         return submit_last(message) if self.typed is not None and self.current_agent == ORCHESTRATOR else message
 
-    def _written(self, message: Message) -> dict[str, Any]:
-        return {"role": "assistant", "content": message.text if message.written is None else message.written}
-
-    def _take(self, agent: str, message: Message) -> None:
+    def _take(self, agent: str, message: ModelMessage) -> None:
         if message.calls:
             self._run(agent, message)
         elif agent == USER and STOP in message.text:
             self._end_of_user()
         elif self.user_left:
             self.close(solved=False, why=f"a message to nobody, the answer is given with {SUBMIT}")
-        elif message.spoken:
+        elif message.text:
             other = USER if agent == ORCHESTRATOR else ORCHESTRATOR
-            self.observe(other, message.spoken[:MAX_TEXT_CHARACTERS])
+            self.observe(other, message.text[:MAX_TEXT_CHARACTERS])
             self.pass_to(other)
         else:
             self.observe(agent, "Nobody heard anything. Write to the other one, or call a tool.")
@@ -98,7 +96,7 @@ class DialoguePlay(Play):
             self.observe(ORCHESTRATOR, f"The user has ended the talk. Call {SUBMIT} with your answer.")
             self.pass_to(ORCHESTRATOR)
 
-    def _run(self, agent: str, message: Message) -> None:
+    def _run(self, agent: str, message: ModelMessage) -> None:
         """Run the calls of a message, of which `submit` ends the dialogue; only its agent observes their results."""
         records = self.run_calls(message.calls, self.own[agent], message.text)
         limit = shared_limit(self.limits.result_characters, len(records))

@@ -11,12 +11,12 @@ from itertools import takewhile
 
 import msgspec
 
+from toolorchestra.agents.messages.reading import MAX_CALLS
 from toolorchestra.agents.policies.base import write_calls
 from toolorchestra.envs.dialogue.play import DialoguePlay
 from toolorchestra.envs.dialogue.scenario import ORCHESTRATOR, USER, received_and_replied
 from toolorchestra.envs.dialogue.user import facts_not_given, reply
 from toolorchestra.envs.dialogue.user_reading import request
-from toolorchestra.envs.parsing import MAX_CALLS
 from toolorchestra.toolscale.task import Call, Task
 from toolorchestra.toolscale.typed_answers import SUBMIT
 

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from toolorchestra.agents.messages.thoughts import split_thoughts
 from toolorchestra.envs.masorchestra.design import Agent, Design
 from toolorchestra.envs.masorchestra.parser import MAX_DESIGN_CHARACTERS
 from toolorchestra.envs.masorchestra.rules import (
@@ -63,9 +64,8 @@ def parse_paper_design(text: str, dom: DoM = "high", kinds: Sequence[str] = AGEN
 
 def _final(text: str) -> str:
     """Return what follows a reasoning model's own thoughts, by the marks of the authors' models."""
-    for mark in ("assistantfinal", "</think>"):
-        text = text.rpartition(mark)[2] or text
-    return text
+    text = text.rpartition("assistantfinal")[2] or text
+    return split_thoughts(text, own=("thinking",))[1] or text
 
 
 def _design(text: str, dom: DoM, kinds: Sequence[str]) -> Design:

@@ -13,6 +13,7 @@ from typing import NamedTuple, NoReturn
 
 import msgspec
 
+from toolorchestra.agents.messages.thoughts import split_thoughts
 from toolorchestra.envs.masorchestra.design import Agent, Design
 from toolorchestra.envs.masorchestra.rules import (
     AGENTS,
@@ -207,12 +208,10 @@ def _without_end(start: str) -> str:
 
 def _after_thoughts(text: str) -> str:
     """Return what follows a reasoning model's own thoughts."""
-    thoughts, closed, rest = text.partition("</think>")
-    if closed:
-        return rest
-    if thoughts.lstrip().startswith("<think>"):
+    thoughts, said = split_thoughts(text, own=("thinking",))
+    if thoughts and not said.strip():
         raise _broken(Rule.COMPLETE, "<think>", "the text ends before </think>. Write the design after your thoughts.")
-    return thoughts
+    return said
 
 
 def _roles(text: str) -> tuple[str, ...]:

@@ -7,13 +7,13 @@ from typing import Any, Literal
 
 import msgspec
 
+from toolorchestra.agents.messages.model_message import ModelMessage
 from toolorchestra.envs.masorchestra.design import Design
 from toolorchestra.envs.masorchestra.design_runner import Clock, DesignRun, RunLimits, run_design
 from toolorchestra.envs.masorchestra.paper_parser import parse_paper_design
 from toolorchestra.envs.masorchestra.parser import MAX_DESIGN_CHARACTERS, parse_design
 from toolorchestra.envs.masorchestra.rules import DesignFault, DoM
 from toolorchestra.envs.masorchestra.subagents import Exchange, SubAgent, answer_of, ask_agents
-from toolorchestra.envs.parsing import Message, parse
 from toolorchestra.envs.play import PlayStart
 from toolorchestra.envs.sources.masbench.world import credit as share
 from toolorchestra.envs.tool_calling import ToolCallingPlay
@@ -44,18 +44,11 @@ class DesignPlay(ToolCallingPlay):
         self.design: Design | DesignFault | None = None
         self.run: DesignRun | None = None
 
-    def _read(self, action: Any) -> Message:
-        if isinstance(action, str):
-            return Message(action)
-        message = parse(action)
-        return Message(message.text, length=message.size)
+    def _written(self, message: ModelMessage) -> dict[str, Any]:
+        return {**message.recorded, "content": message.raw[:MAX_DESIGN_CHARACTERS]}
 
-    def _written(self, message: Message) -> dict[str, Any]:
-        content = message.text[:MAX_DESIGN_CHARACTERS].encode("utf-8", "replace").decode()
-        return {"role": "assistant", "content": content}
-
-    def _take(self, agent: str, message: Message) -> None:
-        self.design = PARSERS[self.parser](message.text, self.dom, tuple(self.tools))
+    def _take(self, agent: str, message: ModelMessage) -> None:
+        self.design = PARSERS[self.parser](message.raw, self.dom, tuple(self.tools))
         if isinstance(self.design, DesignFault):
             self.observe(agent, str(self.design), ())
             self.close(solved=False, why=str(self.design))

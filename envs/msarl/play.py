@@ -19,8 +19,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from toolorchestra.agents.messages.model_message import ModelMessage
 from toolorchestra.envs.episode import CallRecord
-from toolorchestra.envs.parsing import Message
 from toolorchestra.envs.path_judge import DETAIL, PathJudge
 from toolorchestra.envs.play import Play, PlayStart
 from toolorchestra.envs.tools.text_input import arguments_of
@@ -117,7 +117,7 @@ class MSARLPlay(Play):
             path = [*self.histories[REASONER][2:], {"role": "assistant", "content": answer}]
             self.episode.details = {**self.episode.details, DETAIL: self.path_judge.note(self.task, path)}
 
-    def _take(self, agent: str, message: Message) -> None:
+    def _take(self, agent: str, message: ModelMessage) -> None:
         if agent == REASONER:
             self._reason(message.text)
         else:

@@ -16,10 +16,10 @@ from typing import Any
 
 import gymnasium
 
+from toolorchestra.agents.messages.reading import MAX_MESSAGE_CHARACTERS
 from toolorchestra.agents.policies.base import Policy
 from toolorchestra.envs.episode import Episode
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
-from toolorchestra.envs.parsing import MAX_MESSAGE_CHARACTERS
 from toolorchestra.envs.spaces import MAX_OBSERVATION_CHARACTERS, UnicodeText
 from toolorchestra.envs.task_env import RENDER_MODES, EnvSnapshot
 from toolorchestra.envs.task_source import TaskSource

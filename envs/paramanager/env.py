@@ -11,6 +11,8 @@ from typing import Any, Literal, Unpack, get_args
 from toolorchestra.agents.chat.base import ChatModel
 from toolorchestra.agents.experts.catalog import Catalog
 from toolorchestra.agents.experts.simulated_chat import SimulatedChat
+from toolorchestra.agents.messages.model_message import Action
+from toolorchestra.agents.messages.token_counts import CountTokens, estimate_tokens
 from toolorchestra.envs.base import OrchestrationEnv, OrchestrationOptions
 from toolorchestra.envs.ground_truth.known_answers import check_ground_truth
 from toolorchestra.envs.orchestrator_rates import with_catalog
@@ -18,11 +20,9 @@ from toolorchestra.envs.paramanager.play import MAX_ROUNDS, ParaManagerPlay, Rul
 from toolorchestra.envs.paramanager.prompts import orchestrator_prompt
 from toolorchestra.envs.paramanager.rewards import FINAL, MAX_CALLS, Counting, Targets
 from toolorchestra.envs.paramanager.tools import RoleTool
-from toolorchestra.envs.parsing import Action
 from toolorchestra.envs.play import Play
 from toolorchestra.envs.task_env import EpisodeSetup
 from toolorchestra.envs.task_source import TaskSource
-from toolorchestra.envs.token_counts import CountTokens, estimate_tokens
 from toolorchestra.envs.tools.manual import corpus_search, manual_search
 from toolorchestra.envs.tools.python import QuickPython, default_python
 from toolorchestra.envs.world import World

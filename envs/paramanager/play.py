@@ -12,7 +12,10 @@ from typing import Any
 
 import msgspec
 
-from toolorchestra.agents.subagents.parsing import spoken, tag
+from toolorchestra.agents.messages.model_message import ModelMessage, ParsedCall
+from toolorchestra.agents.messages.reading import spoken
+from toolorchestra.agents.messages.token_counts import CountTokens, estimate_tokens, text_size
+from toolorchestra.agents.subagents.parsing import tag
 from toolorchestra.envs.episode import CallRecord, Turn
 from toolorchestra.envs.paramanager.prompts import TEXTS
 from toolorchestra.envs.paramanager.rewards import (
@@ -27,9 +30,7 @@ from toolorchestra.envs.paramanager.rewards import (
     total,
 )
 from toolorchestra.envs.paramanager.tools import RoleTool
-from toolorchestra.envs.parsing import Message, ParsedCall
 from toolorchestra.envs.play import EpisodeLimits, PlayStart
-from toolorchestra.envs.token_counts import CountTokens, estimate_tokens, text_size
 from toolorchestra.envs.tool_calling import ToolCallingPlay
 from toolorchestra.toolscale.errors import ExpertError, OptionError
 from toolorchestra.toolscale.tool import Status
@@ -106,11 +107,12 @@ class ParaManagerPlay(ToolCallingPlay):
         self._cost_units += cost_units((turn,), self.units)
         return turn if self.over else self._remind(turn)
 
-    def _take(self, agent: str, message: Message) -> None:
+    def _take(self, agent: str, message: ModelMessage) -> None:
         if not message.calls:
             self.observe(agent, TEXTS["no_call"])
             return
-        records = self._run(agent, message.calls, message.text)
+        said = message.raw if message.structured else f"{message.reasoning}\n{message.text}".strip()  # r_t
+        records = self._run(agent, message.calls, said)
         final = next((call for call in records if call.name == FINAL and call.status is not Status.PARSE_ERR), None)
         if final is not None and final.status is Status.OK:
             self._conclude(final.value)
@@ -122,7 +124,7 @@ class ParaManagerPlay(ToolCallingPlay):
         answer = concluding_answer(reply)
         self.judge(answer if tag(spoken(reply), "answer") is None else self.stated(answer))
 
-    def _read(self, action: Any) -> Message:
+    def _read(self, action: Any) -> ModelMessage:
         """Return an action as a message in which the calls that may not be run are marked."""
         message = super()._read(action)
         calls, max_calls = tuple(map(self._as_published, message.calls)), self.rules.calls
@@ -201,4 +203,4 @@ def concluding_answer(reply: str) -> str:
     'It is \\boxed{12}.'
     """
     answer = tag(spoken(reply), "answer")
-    return Message(reply).spoken if answer is None else answer
+    return spoken(reply) if answer is None else answer

@@ -13,9 +13,9 @@ from typing import Any, Literal
 
 import msgspec
 
+from toolorchestra.agents.messages.reading import read_message
+from toolorchestra.agents.messages.token_counts import CountTokens, estimate_tokens
 from toolorchestra.envs.episode import CallRecord, Turn
-from toolorchestra.envs.parsing import parse
-from toolorchestra.envs.token_counts import CountTokens, estimate_tokens
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.float_sums import float_sum
 from toolorchestra.toolscale.tool import Status
@@ -98,13 +98,14 @@ def well_formed(message: Mapping[str, Any]) -> bool:
     text = message.get("content") or ""
     if calls := message.get("tool_calls"):
         return (not text.strip() or _is_reasoning(text)) and all(map(_is_call, calls))
-    read = parse(text)
+    read = read_message(text)
     before = text.partition("<tool_call>")[0]
     return (
         bool(read.calls)
         and all(call.error is None and call.arguments.startswith(b"{") for call in read.calls)
+        and not read.repaired
+        and not read.text
         and _is_reasoning(before)
-        and read.text.strip() == before.strip()
     )
 
 

@@ -16,6 +16,7 @@ import msgspec
 
 from toolorchestra.agents.chat.base import ChatModel
 from toolorchestra.agents.experts.specification import Role as ExpertRole
+from toolorchestra.agents.messages.reading import read_message
 from toolorchestra.agents.subagents.coding import code_reasoner
 from toolorchestra.agents.subagents.parsing import answer_in
 from toolorchestra.agents.subagents.question import SubAgentQuestion, SubAgentReply
@@ -184,7 +185,7 @@ def conclusions(context: ToolContext, *, own_answer: bool = False) -> tuple[str,
         return (own,)
     if own:  # the first of those given is the same conclusion, read as one box
         given = given[1:]
-    return (*([own] if own else []), *(answer for answer in given if "<tool_call>" not in answer))  # a step is none
+    return (*([own] if own else []), *(answer for answer in given if not read_message(answer).calls))  # a step is none
 
 
 def _concluded(context: ToolContext) -> str:

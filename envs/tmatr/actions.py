@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from toolorchestra.envs.parsing import Message
+from toolorchestra.agents.messages.thoughts import split_thoughts
 from toolorchestra.toolscale.answers import boxed
 from toolorchestra.toolscale.errors import unknown_name
 
@@ -109,7 +109,7 @@ def read(action: Action, message: str, tools: Mapping[str, Any]) -> ParsedAction
 
 def _sections(message: str) -> list[tuple[str, str]] | FormatFault:
     """Return the sections of a message in order: tag and text."""
-    text = Message(message).spoken
+    text = split_thoughts(message, (_THINK,))[1].strip()
     found: list[tuple[str, str]] = []
     place = 0
     while opening := _TAG.search(text, place):

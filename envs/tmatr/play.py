@@ -22,8 +22,8 @@ from typing import Any
 
 import msgspec
 
+from toolorchestra.agents.messages.model_message import ModelMessage
 from toolorchestra.envs.episode import CallRecord
-from toolorchestra.envs.parsing import Message
 from toolorchestra.envs.play import Play, PlayStart
 from toolorchestra.envs.tmatr.actions import CALL, FORMS, Action, FormatFault, ParsedAction, read
 from toolorchestra.envs.tmatr.paper_prompts import paper_request
@@ -89,8 +89,8 @@ class TMATRPlay(Play):
         parts = reward_parts(self.episode, self.rule)
         self._reward(parts["reward"], parts)
 
-    def _take(self, agent: str, message: Message) -> None:
-        parsed = read(self.action, message.text, self.tools)
+    def _take(self, agent: str, message: ModelMessage) -> None:
+        parsed = read(self.action, message.raw, self.tools)
         if isinstance(parsed, FormatFault):
             self._refuse(parsed)
             return

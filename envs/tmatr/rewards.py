@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from toolorchestra.agents.messages.token_counts import estimate_tokens
 from toolorchestra.envs.episode import CallRecord, Episode
-from toolorchestra.envs.token_counts import estimate_tokens
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.float_sums import float_sum
 from toolorchestra.toolscale.tool import Status

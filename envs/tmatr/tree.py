@@ -12,11 +12,11 @@ from typing import Any
 
 import msgspec
 
+from toolorchestra.agents.messages.token_counts import estimate_tokens
 from toolorchestra.envs.episode import Episode, Turn
 from toolorchestra.envs.tmatr.actions import AGENT_ACTIONS, Action, FormatFault, read
 from toolorchestra.envs.tmatr.paper_prompts import asked_for
 from toolorchestra.envs.tmatr.play import result_text
-from toolorchestra.envs.token_counts import estimate_tokens
 from toolorchestra.toolscale.errors import OptionError
 
 ENVIRONMENT = "environment"

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, SupportsFloat, Unpac
 import msgspec
 
 from toolorchestra.agents.experts.catalog import Catalog
+from toolorchestra.agents.messages.model_message import Action
 from toolorchestra.envs.answer_modes import SLOTS_FOLLOW, SUBMIT_TEXT_TOOL, SUBMIT_TOOL, SubmitTool, with_submit
 from toolorchestra.envs.base import OrchestrationEnv, OrchestrationOptions, ToolSchemas
 from toolorchestra.envs.ground_truth.known_answers import check_ground_truth
 from toolorchestra.envs.orchestrator_rates import with_catalog
-from toolorchestra.envs.parsing import Action
 from toolorchestra.envs.play import EpisodeLimits, Play
 from toolorchestra.envs.task_env import EpisodeSetup
 from toolorchestra.envs.task_source import TaskSource

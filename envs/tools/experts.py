@@ -21,8 +21,9 @@ from typing import Any
 
 import msgspec
 
-from toolorchestra.agents.chat.base import ChatModel, ChatRequest, Completion, ToolCall, WrappedModel, hermes_calls
+from toolorchestra.agents.chat.base import ChatModel, ChatRequest, Completion, ToolCall, WrappedModel, calls_in
 from toolorchestra.agents.experts.specification import ExpertSpec, Role
+from toolorchestra.agents.messages.reading import read_message
 from toolorchestra.agents.policies.expert_roles import REQUEST
 from toolorchestra.agents.subagents.coding import code_reasoner
 from toolorchestra.agents.subagents.prompts import prompt
@@ -142,7 +143,7 @@ class ExpertTool(Tool):
         reply = self._reply(self._model, given, context)
         value = None
         if reply.error is None:
-            calls = hermes_calls(reply.text) if isinstance(context.world, Domain) else []
+            calls = calls_in(reply.text) if isinstance(context.world, Domain) else []
             answer = reply.answer or reply.text
             if not isinstance(context.world, Domain) and context.task.communicate:
                 answer = in_form(answer)
@@ -251,7 +252,7 @@ def shown_results(context: ToolContext) -> dict[str, str]:
     calls, said = iter(context.episode.calls), ""
     for message in context.messages:
         if message["role"] == "assistant":
-            text = str(message["content"]).partition("<tool_call>")[0].strip()
+            text = read_message(message).text
             said = f"Orchestrator: {text}\n" if text else ""
         elif message["role"] == "tool" and (call := next(calls, None)) is not None:
             arguments = msgspec.json.encode(call.arguments or {}).decode()

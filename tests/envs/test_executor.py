@@ -8,10 +8,11 @@ from typing import Any, ClassVar
 import pytest
 from hypothesis import given, strategies as st
 
+from toolorchestra.agents.messages.model_message import ParsedCall
+from toolorchestra.agents.messages.reading import read_message
 from toolorchestra.envs import executor
 from toolorchestra.envs.episode import CallRecord, Episode
 from toolorchestra.envs.executor import ToolFaultWarning, execute
-from toolorchestra.envs.parsing import ParsedCall, parse
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import ExpertError, SandboxError
 from toolorchestra.toolscale.format import ParameterSpec
@@ -97,7 +98,7 @@ def test_calls_are_numbered_and_ids_are_unique(session: Session) -> None:
 
 
 def test_a_call_that_errs_does_not_stop_the_others(session: Session, mini: Domain) -> None:
-    calls = parse(
+    calls = read_message(
         [
             {"name": "cancel_order", "arguments": {"order_id": "O999"}},
             {"name": "cancel_ordr", "arguments": {"order_id": "O030"}},
@@ -117,7 +118,7 @@ def test_a_call_that_errs_does_not_stop_the_others(session: Session, mini: Domai
 
 
 def test_writes_of_one_turn_see_what_those_before_them_wrote(session: Session, mini: Domain) -> None:
-    calls = parse(
+    calls = read_message(
         [
             {"name": "make_order", "arguments": {"customer_id": "C02", "dishes": ["soup"], "price": 1}},
             {"name": "get_order", "arguments": {"order_id": "O041"}},
@@ -178,7 +179,7 @@ def test_a_failing_a_malformed_and_a_hanging_call_leave_the_others_alone(session
     hanging = Waiting("hangs", lambda: ToolResult.ok(gate.wait(60)))
     hanging.timeout = 1.0
     tools = waiting(Waiting("fails", fail), hanging, Waiting("fine", lambda: ToolResult.ok(42)))
-    calls = parse(
+    calls = read_message(
         "".join(
             f"<tool_call>{body}</tool_call>"
             for body in ('{"name": "fails"}', '{"name": "fine", "arg', '{"name": "hangs"}', '{"name": "fine"}')

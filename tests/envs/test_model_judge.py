@@ -76,7 +76,7 @@ def play(env: Any, answer: str, *, calls: bool = True, seed: int = 0) -> tuple[f
 # --- what it changes
 
 
-@pytest.mark.parametrize("answer", [WORDED, "The price of O013 was $11.00.", "It was 12.", ""])
+@pytest.mark.parametrize("answer", [WORDED, "The price of O013 was $11.00.", "It was 12.", "?"])
 @pytest.mark.parametrize(
     ("reply", "verdict"),
     [

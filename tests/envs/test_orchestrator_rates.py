@@ -13,11 +13,11 @@ import pytest
 
 import toolorchestra  # noqa: F401 - registers the environments
 from toolorchestra.agents.experts.catalog import Catalog
+from toolorchestra.agents.messages.reading import read_message
 from toolorchestra.envs import make_multiagent
 from toolorchestra.envs.episode import TOOLS, Episode
 from toolorchestra.envs.masorchestra.design_runner import was_run
 from toolorchestra.envs.orchestrator_rates import OrchestratorRates
-from toolorchestra.envs.parsing import parse
 from toolorchestra.envs.recording import Tally
 from toolorchestra.envs.render import episode_text
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
@@ -121,10 +121,10 @@ def test_a_call_costs_the_same_in_every_form(form: Any) -> None:
 def test_arguments_cost_the_same_whether_escaped_or_not(place: str) -> None:
     call = {"name": "find", "arguments": {"place": place}}
     written = [json.dumps(call), json.dumps(call, ensure_ascii=False)]
-    sizes = {parse(f"Wait.\n<tool_call>{text}</tool_call>").size for text in written}
-    sizes.add(parse({"content": "Wait.", "tool_calls": [call]}).size)
+    sizes = {read_message(f"Wait.\n<tool_call>{text}</tool_call>").size for text in written}
+    sizes.add(read_message({"content": "Wait.", "tool_calls": [call]}).size)
     openai = {"name": "find", "arguments": json.dumps(call["arguments"])}
-    sizes.add(parse({"content": "Wait.", "tool_calls": [{"function": openai}]}).size)
+    sizes.add(read_message({"content": "Wait.", "tool_calls": [{"function": openai}]}).size)
     assert len(sizes) == 1
 
 

@@ -43,7 +43,7 @@ def test_how_many_are_in_progress_changes_no_episode(make_env: Make) -> None:
 
 
 def test_an_episode_that_was_not_judged_is_played_again(make_env: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    take, faults = ToolCallingPlay._take, iter([True, True, False, *[True] * 3])
+    take, faults = ToolCallingPlay._take, iter([True, True, False, False, *[True] * 3])
 
     def fails_at_first(self: ToolCallingPlay, agent: str, message: Any) -> None:
         if next(faults):

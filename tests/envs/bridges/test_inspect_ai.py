@@ -14,9 +14,9 @@ from inspect_ai.log import read_eval_log
 from inspect_ai.model import ModelOutput, ModelUsage, get_model
 from inspect_ai.tool import ToolCall
 
+from toolorchestra.agents.messages.reading import read_message
 from toolorchestra.agents.policies.reference import OraclePolicy
 from toolorchestra.envs.bridges.inspect_ai import toolorchestra
-from toolorchestra.envs.parsing import parse
 from toolorchestra.toolscale.errors import OptionError
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of inspect_ai and what it brings
@@ -29,7 +29,7 @@ def outputs(texts: list[str]) -> list[ModelOutput]:
     """Return messages as a model's API gives them, calls apart from the text."""
     found = []
     for text in texts:
-        message = parse(text)
+        message = read_message(text)
         output = ModelOutput.from_content("mockllm/model", message.text if message.calls else text)
         output.message.tool_calls = [
             ToolCall(id=f"c{n}", function=call.name, arguments=json.loads(call.arguments))

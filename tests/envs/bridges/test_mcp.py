@@ -15,8 +15,8 @@ import pytest
 from answering import right
 from waiting import until
 
+from toolorchestra.agents.messages.reading import read_message
 from toolorchestra.envs.bridges.served import Served
-from toolorchestra.envs.parsing import parse
 from toolorchestra.toolscale.errors import OptionError
 
 pytest.importorskip("mcp.server.mcpserver", reason="needs pip install 'toolorchestra[mcp]'")
@@ -68,7 +68,7 @@ async def played(client: Client, seed: int, messages: list[str]) -> tuple[float,
     """Play messages of a trajectory, each of one call or the answer; return the sum of rewards and the last text."""
     await client.call_tool("reset", {"seed": seed})
     total, text = 0.0, ""
-    for message in map(parse, messages):
+    for message in map(read_message, messages):
         calls = [(call.name, json.loads(call.arguments)) for call in message.calls]
         for name, arguments in calls or [("submit", {"answer": {}, "message": message.text})]:
             result = await client.call_tool(name, arguments)

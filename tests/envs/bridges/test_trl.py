@@ -12,10 +12,10 @@ import msgspec
 import pytest
 
 import toolorchestra
+from toolorchestra.agents.messages.reading import read_message
 from toolorchestra.agents.policies.reference import OraclePolicy
 from toolorchestra.envs.bridges import trl as bridge
 from toolorchestra.envs.episode import ORCHESTRATOR
-from toolorchestra.envs.parsing import parse
 from toolorchestra.toolscale.errors import OptionError
 
 ENV = "ToolOrchestra-Restaurant-v0"
@@ -54,7 +54,7 @@ def reference(seed: int, env_id: str = ENV) -> tuple[gym.Env[Any, Any], list[Any
 def play(one: bridge.ToolMethods, messages: list[Any]) -> None:
     """Play messages as TRL does: the calls one by one."""
     tools = tools_of(one)
-    for message in map(parse, messages):
+    for message in map(read_message, messages):
         for call in message.calls:
             arguments = msgspec.json.decode(call.arguments)
             named = {f"{name}_" if keyword.iskeyword(name) else name: value for name, value in arguments.items()}
@@ -86,7 +86,7 @@ def test_costs_and_times_are_those_of_the_same_messages(restaurant: bridge.ToolM
     calls = [
         [{"name": call.name, "arguments": msgspec.json.decode(call.arguments)}]
         for message in messages
-        for call in parse(message).calls
+        for call in read_message(message).calls
     ]
     env.reset(seed=3)
     for message in calls:

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from toolorchestra.agents.messages.model_message import ModelMessage
 from toolorchestra.envs import multiagent_ids
 from toolorchestra.envs.checks.several_agents import CHECKS, check_multiagent
 from toolorchestra.envs.msarl.env import MSARLEnv
 from toolorchestra.envs.msarl.play import MSARLPlay
-from toolorchestra.envs.parsing import Message
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 
 
@@ -121,7 +121,7 @@ def test_branches_that_share_a_record_are_found(monkeypatch: pytest.MonkeyPatch)
 def test_a_message_that_breaks_the_environment_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     take = MSARLPlay._take
 
-    def fussy(self: MSARLPlay, agent: str, message: Message) -> None:
+    def fussy(self: MSARLPlay, agent: str, message: ModelMessage) -> None:
         if not message.text:
             raise ValueError("silence")
         take(self, agent, message)

@@ -8,9 +8,9 @@ from typing import Any
 import gymnasium
 import pytest
 
+from toolorchestra.agents.messages.model_message import ParsedCall
 from toolorchestra.envs import executor, make_multiagent
 from toolorchestra.envs.executor import execute
-from toolorchestra.envs.parsing import ParsedCall
 from toolorchestra.envs.tools import python as module
 from toolorchestra.envs.tools.calculator import Calculator
 from toolorchestra.envs.tools.python import PythonTool, QuickPython, default_python, make_python

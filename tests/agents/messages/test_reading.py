@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from toolorchestra.agents.chat.base import hermes_calls
-from toolorchestra.envs.parsing import MAX_CALLS, MAX_MESSAGE_CHARACTERS, Message, ParsedCall, parse
+from toolorchestra.agents.chat.base import calls_in
+from toolorchestra.agents.messages.model_message import ModelMessage, ParsedCall
+from toolorchestra.agents.messages.reading import MAX_CALLS, MAX_MESSAGE_CHARACTERS, read_message
 
 CALL = '<tool_call>{"name": "get_dish", "arguments": {"dish_id": "D07"}}</tool_call>'
 
@@ -27,24 +28,24 @@ json_values = st.recursive(
 )
 
 
-def names(message: Message) -> list[str]:
+def names(message: ModelMessage) -> list[str]:
     return [call.name for call in message.calls]
 
 
 def errors(action: Any) -> list[str]:
-    return [call.error for call in parse(action).calls if call.error is not None]
+    return [call.error for call in read_message(action).calls if call.error is not None]
 
 
 def test_text_without_calls_is_an_answer() -> None:
-    assert parse("That will be $12.50.") == Message("That will be $12.50.")
+    assert read_message("That will be $12.50.") == ModelMessage("That will be $12.50.", raw="That will be $12.50.")
 
 
 def test_calls_are_read_in_order_with_the_text_around_them() -> None:
-    message = parse(f"One. {CALL} Two. {CALL.replace('get_dish', 'get_menu')} Three.")
+    message = read_message(f"One. {CALL} Two. {CALL.replace('get_dish', 'get_menu')} Three.")
     assert names(message) == ["get_dish", "get_menu"]
     assert json.loads(message.calls[0].arguments) == {"dish_id": "D07"}
     assert message.text == "One.  Two.  Three."
-    assert message.written is not None
+    assert message.raw.count(CALL) == 1
 
 
 @pytest.mark.parametrize(
@@ -63,19 +64,19 @@ def test_calls_are_read_in_order_with_the_text_around_them() -> None:
     ],
 )
 def test_every_syntax_gives_the_same_call(action: Any) -> None:
-    (call,) = parse(action).calls
+    (call,) = read_message(action).calls
     assert (call.name, json.loads(call.arguments), call.error) == ("get_dish", {"dish_id": "D07"}, None)
 
 
 @pytest.mark.parametrize("arguments", ["", "null", '""', '"null"', "{}"])
 def test_no_arguments_are_an_empty_object(arguments: str) -> None:
     field = f', "arguments": {arguments}' if arguments else ""
-    assert parse(f'<tool_call>{{"name": "count"{field}}}</tool_call>').calls == (ParsedCall("count"),)
+    assert read_message(f'<tool_call>{{"name": "count"{field}}}</tool_call>').calls == (ParsedCall("count"),)
 
 
 def test_ids_are_kept() -> None:
     calls = [{"id": "x1", "name": "a"}, {"name": "b"}]
-    assert [call.id for call in parse(calls).calls] == ["x1", None]
+    assert [call.id for call in read_message(calls).calls] == ["x1", None]
 
 
 @pytest.mark.parametrize(
@@ -85,8 +86,8 @@ def test_ids_are_kept() -> None:
         ('<tool_call>{"name": "x", "arguments": {}', "not closed by </tool_call>"),
         ("<tool_call></tool_call>", 'Write <tool_call>{"name"'),
         ("<tool_call>[]</tool_call>", "Expected `object`, got `array`"),
-        ('<tool_call>{"arguments": {}}</tool_call>', "missing required field `name`"),
-        ('<tool_call>{"name": 7}</tool_call>', "Expected `str`, got `int`"),
+        ('<tool_call>{"arguments": {}}</tool_call>', "The call has no name."),
+        ('<tool_call>{"name": 7}</tool_call>', "The call has no name. `name` is 7."),
         ('<tool_call>{"name": "x", "arguments": ' + "[" * 10_000 + "]" * 10_000 + "}</tool_call>", "nested too deep"),
         (3, "Expected text or a list of calls, found int."),
         (None, "found NoneType"),
@@ -107,13 +108,13 @@ def test_a_malformed_call_is_an_error_that_says_what_to_write(action: Any, error
 
 
 def test_a_call_that_cannot_be_read_does_not_spoil_the_others() -> None:
-    message = parse(f'{CALL}<tool_call>{{"name": "broken", </tool_call>{CALL}')
+    message = read_message(f'{CALL}<tool_call>{{"name": "broken", </tool_call>{CALL}')
     assert [call.error is None for call in message.calls] == [True, False, True]
     assert names(message)[1] == "broken"
 
 
 def test_an_id_used_twice_is_an_error() -> None:
-    first, second = parse([{"id": "a", "name": "x"}, {"id": "a", "name": "y"}]).calls
+    first, second = read_message([{"id": "a", "name": "x"}, {"id": "a", "name": "y"}]).calls
     assert first.error is None
     assert second.error == "The call id 'a' stands twice in one message. Give each call an id of its own."
     assert second.id is None
@@ -121,13 +122,13 @@ def test_an_id_used_twice_is_an_error() -> None:
 
 @pytest.mark.parametrize("action", [CALL * 100, [{"name": "x"}] * 100])
 def test_calls_beyond_the_most_are_answered_with_one_error(action: Any) -> None:
-    calls = parse(action).calls
+    calls = read_message(action).calls
     assert len(calls) == MAX_CALLS + 1
     assert calls[-1].error == f"The message holds 100 calls; the first {MAX_CALLS} were read."
 
 
 def test_names_and_ids_are_bounded() -> None:
-    (call,) = parse([{"id": "i" * 1000, "name": "n" * 1000}]).calls
+    (call,) = read_message([{"id": "i" * 1000, "name": "n" * 1000}]).calls
     assert (len(call.id or ""), len(call.name)) == (64, 80)
 
 
@@ -141,15 +142,17 @@ def test_names_and_ids_are_bounded() -> None:
         ("1 < 2", "1 < 2"),
     ],
 )
-def test_thoughts_are_not_spoken(text: str, spoken: str) -> None:
-    assert parse(text).spoken == spoken
+def test_thoughts_are_not_said(text: str, spoken: str) -> None:
+    assert read_message(text).text == spoken
 
 
 @given(anything)
 def test_parsing_never_raises(action: Any) -> None:
-    message = parse(action)
+    message = read_message(action)
     message.text.encode()
-    message.spoken.encode()
+    message.reasoning.encode()
+    message.raw.encode()
+    assert message.size >= 0
     for call in message.calls:
         call.name.encode()
         assert call.error is None or len(call.error) > 10
@@ -157,9 +160,9 @@ def test_parsing_never_raises(action: Any) -> None:
 
 @given(st.text(st.characters(exclude_categories=())), st.text())
 def test_parsing_never_raises_inside_a_block(body: str, around: str) -> None:
-    message = parse(f"{around}<tool_call>{body}</tool_call>")
+    message = read_message(f"{around}<tool_call>{body}</tool_call>")
     assert message.calls
-    (message.written or "").encode()
+    message.raw.encode()
 
 
 @given(
@@ -171,7 +174,7 @@ def test_calls_survive_being_written(calls: list[tuple[str, dict[str, Any]]]) ->
     structured = [{"name": name, "arguments": arguments} for name, arguments in calls]
     text = "".join(f"<tool_call>{json.dumps(call).replace('<', chr(92) + 'u003c')}</tool_call>" for call in structured)
     for action in (structured, text, {"content": "", "tool_calls": structured}):
-        found = [(call.name, json.loads(call.arguments), call.error) for call in parse(action).calls]
+        found = [(call.name, json.loads(call.arguments), call.error) for call in read_message(action).calls]
         assert found == [(name, arguments, None) for name, arguments in calls]
 
 
@@ -186,9 +189,9 @@ def test_a_call_in_a_thought_is_none() -> None:
         ('<tool_call>{"name": "say", "arguments": {"x": "<think>"}}</tool_call>' + call, ["say", "stop"]),
         ('<tool_call>{"name": "say", "arguments": {"x": "</think>"}}</tool_call>', ["say"]),
     ):
-        message = parse(text)
+        message = read_message(text)
         assert [found.name for found in message.calls] == names
-        assert [found["name"] for found in hermes_calls(text)] == names
+        assert [found["name"] for found in calls_in(text)] == names
         assert all(found.error is None for found in message.calls)
-        assert (message.written == text) == bool(names)
-    assert parse(f"<think>{call}</think>It is done.").spoken == "It is done."
+        assert message.raw == text
+    assert read_message(f"<think>{call}</think>It is done.").text == "It is done."

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
-from toolorchestra.envs.token_counts import json_size, message_size, text_size, tokens_of, written_size
+from toolorchestra.agents.messages.token_counts import json_size, message_size, text_size, tokens_of, written_size
 
 
 @given(st.text(max_size=30))

@@ -1,0 +1,2 @@
+from .model_message import Action as Action, ModelMessage as ModelMessage, ParsedCall as ParsedCall
+from .reading import read_message as read_message, read_text as read_text, spoken as spoken

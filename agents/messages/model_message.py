@@ -1,0 +1,70 @@
+"""A message of a model as it was read: what it thinks, says and asks for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from toolorchestra.agents.messages.token_counts import written_size
+
+Action = str | list[dict[str, Any]] | dict[str, Any]
+"""What a policy may send: text, a list of calls, a call, or an OpenAI assistant message."""
+
+
+class ParsedCall(msgspec.Struct, frozen=True, repr_omit_defaults=True, gc=False):
+    """A call as written. When `error` is set, it could not be read; `raw` is then the text of it, if there is one.
+
+    `repaired` names the form in which it was written, if that is not the one asked for.
+    """
+
+    name: str
+    arguments: bytes = b"{}"
+    id: str | None = None
+    error: str | None = None
+    raw: str = ""
+    repaired: str = ""
+
+
+class ModelMessage(msgspec.Struct, frozen=True, repr_omit_defaults=True, gc=False):
+    """A message as read.
+
+    Attributes:
+        text: What is said: without thoughts and calls.
+        calls: The calls, in order.
+        reasoning: What is thought.
+        raw: The text as it was written, thoughts and calls included.
+        structured: Whether the calls came apart from the text.
+        apart: The thoughts that came in a field of their own.
+        length: Bytes of the message, unless they are those of `raw`; see `size`.
+    """
+
+    text: str
+    calls: tuple[ParsedCall, ...] = ()
+    reasoning: str = ""
+    raw: str = ""
+    structured: bool = False
+    apart: str = ""
+    length: int | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes of the message as text, by which it is priced.
+
+        Calls have the same size in whichever form they came. White space that only lays them out has none, unless there
+        is more of it than of all else.
+        """
+        return written_size(self.raw) if self.length is None else self.length
+
+    @property
+    def repaired(self) -> str:
+        """The forms of calls that were read although another form was asked for; empty if there are none."""
+        return ", ".join(dict.fromkeys(call.repaired for call in self.calls if call.repaired))
+
+    @property
+    def recorded(self) -> dict[str, Any]:
+        """The message as a record keeps it: its text as it was written, and the thoughts that came apart from it."""
+        message: dict[str, Any] = {"role": "assistant", "content": self.raw}
+        if self.apart:
+            message["reasoning_content"] = self.apart
+        return message

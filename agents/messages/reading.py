@@ -1,0 +1,460 @@
+"""Reading what a model wrote: its thoughts, its text and its calls.
+
+Whatever a policy, an expert or a sub-agent sends, `read_message` returns a `ModelMessage` and never raises: a call that
+cannot be read carries the error that will be its ``PARSE_ERR`` observation, beside the calls that can. Arguments stay
+raw JSON here; the tool's own decoder validates them.
+
+A message asks for calls as Hermes/Qwen ``<tool_call>{"name": …, "arguments": {…}}</tool_call>`` blocks, as an OpenAI
+assistant message with ``tool_calls``, or as a list of ``{"name": …, "arguments": …}`` objects. Calls in other forms are
+read, too, and noted as `repaired`: other names for the arguments, the old ``function_call``, parts of Anthropic's and
+OpenAI's newer messages, JSON that stands bare or in a fence, and the forms of other families of models
+(`toolorchestra.agents.messages.call_forms`). Thoughts are in `toolorchestra.agents.messages.thoughts`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from toolorchestra.agents.messages.model_message import ModelMessage, ParsedCall
+from toolorchestra.agents.messages.thoughts import CLOSE, OPEN, split_thoughts
+from toolorchestra.agents.messages.token_counts import (
+    CALL_KEYS,
+    CALL_TAGS,
+    json_size,
+    message_size,
+    text_size,
+    written_size,
+)
+
+MAX_CALLS = 64
+"""Calls read from one message; those beyond are answered with one error."""
+MAX_MESSAGE_CHARACTERS = 1_000_000
+"""Characters of one message; a longer one is answered with an error and not read."""
+REASONING_KEYS = ("reasoning_content", "reasoning", "thinking")
+"""Fields of a message that hold thoughts, by the names that servers use."""
+_MAX_NAME, _MAX_ID = 80, 64
+_MAX_TRIES = 8  # places in a text where JSON is looked for in vain
+
+_HINT = 'Write <tool_call>{"name": "…", "arguments": {…}}</tool_call> with valid JSON inside.'
+_EXPECTED = 'Expected {"name": "…", "arguments": {…}}.'
+_NAMES = ("name", "tool_name", "tool", "function")
+_ARGUMENTS = ("arguments", "parameters", "input", "args")
+_BESIDE = frozenset(("id", "call_id", "type", "index", "status", "cache_control"))
+_START = re.compile(r"(?:^|[\n:]|```\w{0,12})[ \t]*(?=[{\[])")  # where JSON may begin in a text
+_CALL_START = re.compile(rf'\[?\s*\{{\s*"(?:{"|".join(_NAMES)})"\s*:')
+_FENCES = re.compile(r"```\w{0,12}\s*```")
+_KNOWN_NAME = re.compile(r'"(?:name|function)"\s*:\s*"(\w{1,64})"')
+
+
+class _Exact(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """A call in the form that is asked for."""
+
+    name: str
+    arguments: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+_exact = msgspec.json.Decoder(_Exact)
+_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_string = msgspec.json.Decoder(str)
+
+
+def read_message(action: Any, known: Collection[str] = (), *, repair: bool = True) -> ModelMessage:
+    """Return what `action` thinks, says and asks for; never raises.
+
+    Args:
+        action: What a model wrote: see `Action`.
+        known: Names of tools; JSON in the midst of a text is a call only if it has one of them.
+        repair: Whether calls in other forms than those asked for are made; else they are errors.
+
+    >>> read_message('Wait. <tool_call>{"name": "get_dish", "arguments": {"dish_id": "D07"}}</tool_call>').calls
+    (ParsedCall(name='get_dish', arguments=b'{"dish_id": "D07"}'),)
+    >>> read_message("<think>12 + 0.5</think>That will be $12.50.").text
+    'That will be $12.50.'
+    """
+    if isinstance(action, str):
+        message = _read_text(action, known)
+    elif isinstance(action, Mapping):
+        message = _read_mapping(action, known)
+    elif isinstance(action, (list, tuple)):
+        message = _read_parts(action, known) if _are_parts(action) else _read_structured(action)
+    else:
+        message = _wrong(f"Expected text or a list of calls, found {type(action).__name__}.")
+    if repair or not any(call.repaired for call in message.calls):
+        return message
+    return msgspec.structs.replace(message, calls=tuple(map(_refused, message.calls)))
+
+
+def read_text(action: Any, own: Collection[str] = ()) -> ModelMessage:
+    """Return what `action` thinks and says, where a message has no calls; never raises.
+
+    What is too long is cut. Tags in `own` are part of a protocol's language: see `split_thoughts`.
+
+    >>> read_text({"role": "assistant", "content": [{"type": "text", "text": "Hi"}]}).text
+    'Hi'
+    """
+    raw, apart = _contents(action)
+    raw = _clean(raw[:MAX_MESSAGE_CHARACTERS])
+    thought, said = split_thoughts(raw, own)
+    length = _size(raw) + _size(apart) if apart else None
+    return ModelMessage(said.strip(), (), _joined(apart, thought), raw, apart=_clean(apart), length=length)
+
+
+def spoken(text: str) -> str:
+    """Return what a text says, without thoughts."""
+    return split_thoughts(text)[1].strip()
+
+
+# --- text
+
+
+def _read_text(text: str, known: Collection[str], apart: str = "") -> ModelMessage:
+    if len(text) > MAX_MESSAGE_CHARACTERS:
+        return _too_long(text)
+    if not text.isascii():
+        text = _clean(text)
+    opened = text.count(OPEN)
+    if opened and text.count("<") == opened + text.count(CLOSE) and "[THINK]" not in text:  # no thought begins
+        thought, said = "", text
+    elif opened or "<" in text or "[" in text or "◁" in text:
+        thought, said = split_thoughts(text)
+        opened = said.count(OPEN)
+    else:
+        thought, said = "", text
+    if opened:
+        around, calls = _hermes(said)
+    elif "{" in said:
+        around, calls = _bare(said, known)
+    else:
+        around, calls = said, []
+    reasoning = _joined(apart, thought) if apart else thought
+    length = None
+    if calls:
+        if len(calls) > MAX_CALLS:
+            calls[MAX_CALLS:] = [_bad(f"The message holds {len(calls)} calls; the first {MAX_CALLS} were read.")]
+        length = message_size(text, around + thought)
+    if apart:
+        length = (_size(text) if length is None else length) + _size(apart)
+    return ModelMessage(around.strip(), tuple(calls), reasoning, text, False, apart, length)
+
+
+def _hermes(said: str) -> tuple[str, list[ParsedCall]]:
+    """Return the text around the blocks of a text, and the calls in them."""
+    around, *blocks = said.split(OPEN)
+    calls = []
+    for number, block in enumerate(blocks):
+        body, closed, after = block.partition(CLOSE)
+        if number >= MAX_CALLS:
+            calls.append(_bad(""))  # counted, and not read
+        else:
+            calls.append(_block(body) if closed else _not_closed(body))
+        around += after
+    return around, calls
+
+
+def _block(body: str) -> ParsedCall:
+    try:
+        call = _exact.decode(body)
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return _of_json(body)
+    return _unwrapped(call.name, call.arguments)
+
+
+def _not_closed(body: str) -> ParsedCall:
+    return _bad(f"The block is not closed by {CLOSE}. {_HINT}", _guess_name(body), raw=body)
+
+
+def _bare(said: str, known: Collection[str]) -> tuple[str, list[ParsedCall]]:
+    """Return the text around JSON that is a call, and the calls: all of a text, in a fence, or at the start of a line.
+
+    JSON that is all of a text is a call if it has the form of one, else if it names a tool.
+    """
+    whole = said.strip().removeprefix("```json").removeprefix("```").removesuffix("```").strip()
+    calls: list[ParsedCall] = []
+    kept, place, tries = [], 0, 0
+    while (start := _START.search(said, place)) and tries < _MAX_TRIES and len(calls) <= MAX_CALLS:
+        try:
+            value, end = _JSON.raw_decode(said, start.end())
+        except (ValueError, RecursionError):
+            value, end = None, start.end()
+        text = said[start.end() : end]
+        if value is not None and (found := list(_calls_of_json(value, text, known, only=text == whole))):
+            calls += found
+            kept.append(said[place : start.end()])
+            place = end
+        else:
+            tries += 1
+            kept.append(said[place : end + 1])
+            place = end + 1
+    if not calls and _CALL_START.match(whole):
+        return "", [_of_json(whole)]
+    if not calls:
+        return said, []
+    return _FENCES.sub("", "".join((*kept, said[place:]))), calls
+
+
+_JSON = json.JSONDecoder()
+
+
+def _calls_of_json(value: Any, text: str, known: Collection[str], *, only: bool) -> Iterator[ParsedCall]:
+    """Yield the calls that a value from a text is, with the form noted."""
+    if isinstance(value, dict) and isinstance(value.get("tool_calls"), list):
+        value, text = value["tool_calls"], ""
+    for item in value if isinstance(value, list) else [value]:
+        if not isinstance(item, dict):
+            return
+        inner = item["function"] if isinstance(item.get("function"), dict) else item
+        name = next((inner[key] for key in _NAMES if isinstance(inner.get(key), str)), None)
+        called = any(key in inner for key in _ARGUMENTS)
+        if name is None or not ((called and (only or name in known)) or (name in known and (only or len(inner) == 1))):
+            return
+        call = _of_json(text if item is value else json.dumps(item))
+        yield msgspec.structs.replace(call, repaired="bare JSON")
+
+
+# --- JSON
+
+
+def _of_json(text: str | bytes) -> ParsedCall:
+    """Return the call that a JSON object is, whichever names its fields have."""
+    try:
+        fields = _fields.decode(text)
+    except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
+        raw, remedy = (text, _HINT) if isinstance(text, str) else (_text(text), _EXPECTED)
+        return _bad(f"The call is not valid: {_reason(error)}. {remedy}", _guess_name(raw), raw=raw)
+    call_id = _text_of(fields.get("id") or fields.get("call_id")) or None
+    if bytes(fields.get("function", b""))[:1] == b"{":
+        try:
+            fields = _fields.decode(fields["function"])
+        except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
+            return _bad(f"The call is not valid: {_reason(error)}. {_EXPECTED}", "", call_id)
+    key = next((key for key in _NAMES if bytes(fields.get(key, b"null")) != b"null"), None)
+    name = _text_of(fields[key]) if key else ""
+    if not name:
+        found = "" if key is None else f" `{key}` is {bytes(fields[key])[:40].decode('utf-8', 'replace')}."
+        return _bad(f"The call has no name.{found} {_EXPECTED}", "", call_id)
+    given = [key for key in _ARGUMENTS if bytes(fields.get(key, b"null")) not in (b"null", b"{}", b'""')]
+    if len(given) > 1:
+        return _bad(f"The call has both `{given[0]}` and `{given[1]}`. {_EXPECTED}", name[:_MAX_NAME], call_id)
+    named = given[0] if given else next((key for key in _ARGUMENTS if key in fields), None)
+    if named is None and (others := sorted(fields.keys() - _BESIDE - {key})):
+        error = f"The call has no `arguments`, but `{others[0]}` beside its name. {_EXPECTED}"
+        return _bad(error[:300], name[:_MAX_NAME], call_id)
+    call = _unwrapped(name, fields[named] if named else msgspec.Raw(b"{}"), call_id)
+    other = named if named not in (None, "arguments") else key if key != "name" else ""
+    return msgspec.structs.replace(call, repaired=f"`{other}`") if other and call.error is None else call
+
+
+def _unwrapped(name: str, arguments: msgspec.Raw, call_id: str | None = None) -> ParsedCall:
+    """Return a call whose arguments may be an object or, as OpenAI has it, JSON text of an object."""
+    raw, name = bytes(arguments), name[:_MAX_NAME]
+    if raw[:1] == b'"':
+        try:
+            raw = _string.decode(raw).encode()
+        except (msgspec.DecodeError, UnicodeError) as error:
+            return _bad(f"The arguments are not valid JSON: {_reason(error)}.", name, call_id, _text(raw))
+    return ParsedCall(name, b"{}" if raw == b"null" or not raw else raw, call_id)
+
+
+# --- messages of other forms than text
+
+
+def _read_mapping(action: Mapping[str, Any], known: Collection[str]) -> ModelMessage:
+    if not any(key in action for key in ("role", "content", "tool_calls", "function_call", *REASONING_KEYS)):
+        return _read_structured([action])
+    raw, apart = _contents(action)
+    content = action.get("content")
+    if isinstance(content, (list, tuple)):
+        return _read_parts(content, known, apart)
+    if content is not None and not isinstance(content, str):
+        return _wrong(f"`content` must be text or a list of parts, not {type(content).__name__}.")
+    calls = action.get("tool_calls") or []
+    if not isinstance(calls, (list, tuple)):
+        return _wrong(f"`tool_calls` must be a list, not {type(calls).__name__}.", raw)
+    if not calls and (old := action.get("function_call")):
+        calls = [old]
+        return _structured(calls, raw, apart, "`function_call`")
+    return _structured(calls, raw, apart) if calls else _read_text(raw, known, apart)
+
+
+def _read_structured(calls: Sequence[Any]) -> ModelMessage:
+    return _structured(calls, "", "") if calls else ModelMessage("")
+
+
+def _structured(calls: Sequence[Any], text: str, apart: str, form: str = "") -> ModelMessage:
+    """Return the message of calls that came apart from a text."""
+    if len(text) > MAX_MESSAGE_CHARACTERS:
+        return _too_long(text)
+    found, size = _read_items(calls, form)
+    raw = _clean(text)
+    thought, said = split_thoughts(raw)
+    length = size + _size(text) + (_size(apart) if apart else 0)
+    return ModelMessage(said.strip(), found, _joined(apart, thought), raw, True, apart, length)
+
+
+def _are_parts(items: Sequence[Any]) -> bool:
+    """Return whether a list holds the parts of a message, as Anthropic and OpenAI's newer interface have them."""
+    return any(isinstance(item, Mapping) and item.get("type") in _PART_TYPES for item in items)
+
+
+_SAID = ("text", "output_text", "refusal")
+_THOUGHT = ("thinking", "reasoning", "redacted_thinking")
+_CALLED = ("tool_use", "function_call")
+_PART_TYPES = frozenset((*_SAID, *_THOUGHT, *_CALLED, "message"))
+
+
+def _read_parts(parts: Sequence[Any], known: Collection[str], apart: str = "") -> ModelMessage:
+    raw, thought = _contents({"content": parts})
+    apart = _joined(apart, thought)
+    calls, wrong = [], None
+    for part in parts:
+        kind = part.get("type", "text") if isinstance(part, Mapping) else type(part).__name__
+        if kind in _CALLED:
+            calls.append(part)
+        elif not isinstance(part, str) and kind not in _PART_TYPES:
+            wrong = _bad(f"A part of the message is of type {kind!r}. Expected text, thinking or calls.")
+    message = _structured(calls, raw, apart, f"`{parts_type(calls)}`") if calls else _read_text(raw, known, apart)
+    return msgspec.structs.replace(message, calls=(*message.calls, wrong)) if wrong else message
+
+
+def parts_type(calls: Sequence[Mapping[str, Any]]) -> str:
+    """Return the type of the first of several parts."""
+    return str(calls[0]["type"])
+
+
+def _contents(message: Any) -> tuple[str, str]:
+    """Return the text of a message in any form, and the thoughts in fields and parts of their own."""
+    if isinstance(message, str):
+        return message, ""
+    if isinstance(message, (list, tuple)):
+        message = {"content": message}
+    if not isinstance(message, Mapping):
+        return "", ""
+    content = message.get("content")
+    texts = [content] if isinstance(content, str) else []
+    thoughts = [text for key in REASONING_KEYS if isinstance(text := message.get(key), str)]
+    for part in content if isinstance(content, (list, tuple)) else ():
+        if isinstance(part, str):
+            texts.append(part)
+        elif isinstance(part, Mapping) and part.get("type") == "message":
+            said, thought = _contents(part) if not isinstance(part.get("content"), Mapping) else ("", "")
+            texts.append(said)
+            thoughts.append(thought)
+        elif isinstance(part, Mapping):
+            kind = part.get("type", "text")
+            values = (part.get(key) for key in ("text", "refusal", "thinking", "reasoning", "summary", "content"))
+            value = next((value for value in values if value), "")
+            if isinstance(value, (list, tuple)):
+                value = "\n".join(str(one.get("text", "")) for one in value if isinstance(one, Mapping))
+            if isinstance(value, str) and kind in (*_SAID, *_THOUGHT):
+                (texts if kind in _SAID else thoughts).append(value)
+    return "".join(texts), _clean("\n".join(filter(None, dict.fromkeys(thoughts)))[:MAX_MESSAGE_CHARACTERS])
+
+
+def _read_items(calls: Sequence[Any], form: str) -> tuple[tuple[ParsedCall, ...], int]:
+    """Return structured calls, and their size as text."""
+    found = []
+    seen: set[str] = set()
+    size = CALL_TAGS * len(calls)
+    for item in calls[:MAX_CALLS]:
+        call, length = _read_item(item)
+        size += length
+        if call.id is not None and call.id in seen:
+            error = f"The call id {call.id!r} stands twice in one message. Give each call an id of its own."
+            call = _bad(error, call.name)
+        elif call.id is not None:
+            seen.add(call.id)
+        found.append(msgspec.structs.replace(call, repaired=form) if form and call.error is None else call)
+    if len(calls) > MAX_CALLS:
+        found.append(_bad(f"The message holds {len(calls)} calls; the first {MAX_CALLS} were read."))
+        size += sum(map(_encoded_size, calls[MAX_CALLS:]))
+    return tuple(found), size
+
+
+def _read_item(item: Any) -> tuple[ParsedCall, int]:
+    """Return a structured call, and its size as text without tags: an id is not part of it."""
+    encoded = b""
+    try:
+        encoded = msgspec.json.encode(item)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError, TypeError, ValueError, OverflowError) as error:
+        return _bad(f"The call is not valid: {_reason(error)}. {_EXPECTED}"), 0
+    if len(encoded) > MAX_MESSAGE_CHARACTERS:
+        error = f"The call has {len(encoded):,} bytes; at most {MAX_MESSAGE_CHARACTERS:,} are read. Write less."
+        return _bad(error), len(encoded)
+    call = _of_json(encoded)
+    if call.error is None and isinstance(item, Mapping) and isinstance(inner := item.get("function"), Mapping):
+        return call, CALL_KEYS + text_size(str(inner.get("name", ""))) + json_size(call.arguments)
+    size = json_size(encoded)
+    if call.id is not None:
+        size -= json_size(msgspec.json.encode({"id": call.id})) - 1  # the braces stay, and a comma goes
+        call = msgspec.structs.replace(call, id=call.id[:_MAX_ID])
+    return call, size
+
+
+# --- small parts
+
+
+def _refused(call: ParsedCall) -> ParsedCall:
+    """Return an error instead of a call in another form than those asked for."""
+    return _bad(f"The call is written as {call.repaired}. {_HINT}", call.name, call.id) if call.repaired else call
+
+
+def _wrong(error: str, text: str = "") -> ModelMessage:
+    raw = _clean(text[:200])
+    return ModelMessage(raw.strip(), (_bad(error),), "", raw, length=len(text))
+
+
+def _too_long(text: str) -> ModelMessage:
+    error = f"The message has {len(text):,} characters; at most {MAX_MESSAGE_CHARACTERS:,} are read. Write less."
+    return ModelMessage("", (_bad(error),), "", _clean(text[:200]) + "…", length=len(text))
+
+
+def _bad(error: str, name: str = "", call_id: str | None = None, raw: str = "") -> ParsedCall:
+    return ParsedCall(name, b"{}", call_id, error, raw)
+
+
+def _joined(*texts: str) -> str:
+    return "\n".join(filter(None, texts))
+
+
+def _clean(text: str) -> str:
+    """Return `text` without lone surrogates, which no database and no file can hold."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")
+
+
+def _text_of(raw: msgspec.Raw | None) -> str:
+    """Return the text that JSON is, or nothing if it is none."""
+    try:
+        return "" if raw is None else _string.decode(raw)
+    except (msgspec.DecodeError, UnicodeError):
+        return ""
+
+
+def _size(text: str) -> int:
+    """Return the size of a text, without reading one that is too long."""
+    return len(text) if len(text) > MAX_MESSAGE_CHARACTERS else written_size(text)
+
+
+def _encoded_size(item: Any) -> int:
+    """Return the size of a structured call that is not read; one that cannot be encoded has none."""
+    try:
+        return len(msgspec.json.encode(item))
+    except Exception:  # of any object that a policy may send
+        return 0
+
+
+def _guess_name(body: str) -> str:
+    found = _KNOWN_NAME.search(body[:1000])
+    return found[1] if found else ""
+
+
+def _reason(error: Exception) -> str:
+    return "it is nested too deep" if isinstance(error, RecursionError) else str(error)[:200]

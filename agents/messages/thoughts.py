@@ -1,0 +1,96 @@
+"""The thoughts of a reasoning model: which part of a text is thought, and which is said.
+
+A thought is never a call and never a part of the answer. It begins and ends with a mark, by family of models:
+
+==============================================  =====================================================
+``<think>`` … ``</think>``                      Qwen, DeepSeek and most others; also ``<thinking>``, ``<thought>`` and
+                                                ``<reasoning>``, in any case and with attributes
+``[THINK]`` … ``[/THINK]``                      Mistral
+``◁think▷`` … ``◁/think▷``                      Kimi
+``<|START_THINKING|>`` … ``<|END_THINKING|>``   Cohere
+``<|channel|>analysis<|message|>`` … ``<|end|>``  gpt-oss
+``<|channel>thought`` … ``<channel|>``          Gemma
+==============================================  =====================================================
+
+All here takes time linear in the text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+OPEN, CLOSE = "<tool_call>", "</tool_call>"
+"""The tags of a call, in which marks of thoughts are part of its arguments."""
+
+_TAGS = "think|thinking|thought|reasoning|seed:think"
+_PAIRS = {
+    "[think]": "[/think]",
+    "◁think▷": "◁/think▷",
+    "<|start_thinking|>": "<|end_thinking|>",
+    "<|channel|>analysis<|message|>": "<|end|>",
+    "<|channel>thought": "<channel|>",
+}
+_BARE = frozenset(_PAIRS.values()) - {"<|end|>", "<channel|>"}  # these two end other parts, too
+_MARK = re.compile(
+    rf"<(?P<closes>/?)(?P<tag>{_TAGS})(?:\s[^<>]{{0,200}})?>|</?tool_call>|"
+    + "|".join(re.escape(mark) for pair in _PAIRS.items() for mark in pair),
+    re.IGNORECASE,
+)
+_FRAME = re.compile(
+    r"<\|(?:start\|>assistant(?:<\|channel\|>final<\|message\|>)?|channel\|>final<\|message\|>|message\|>|end\|>"
+    r"|return\|>|START_RESPONSE\|>|END_RESPONSE\|>|START_TEXT\|>|END_TEXT\|>)"
+)
+"""Marks around what is said."""
+
+
+def split_thoughts(text: str, own: Collection[str] = ()) -> tuple[str, str]:
+    """Return what is thought in a text, and the text without it.
+
+    A thought ends with its mark or with the text. One may have begun in the prompt: then all before the first mark is
+    thought.
+
+    Args:
+        text: What a model wrote.
+        own: Tags, such as ``thinking``, that are no thoughts here but part of a protocol's language.
+
+    >>> split_thoughts("<think>2 + 2</think>It is 4.")
+    ('2 + 2', 'It is 4.')
+    >>> split_thoughts("2 + 2</think>It is 4."), split_thoughts("<Thinking>2 + 2")
+    (('2 + 2', 'It is 4.'), ('2 + 2', ''))
+    """
+    kept: list[str] = []
+    thoughts: list[str] = []
+    place, ends, calling, seen = 0, "", False, False  # `ends`: the mark that ends the thought in progress
+    for found in _MARK.finditer(text):
+        mark, tag = found[0].lower(), found["tag"]
+        if mark in (OPEN, CLOSE):
+            if not ends:
+                calling = mark == OPEN
+            continue
+        if calling or (tag in own if tag else False):
+            continue
+        closing = f"/{tag.lower()}" if tag else _PAIRS.get(mark, "")
+        if ends:
+            if ends != (mark if not tag else closing if found["closes"] else ""):
+                continue
+            thoughts.append(text[place : found.start()])
+            ends = ""
+        elif (tag and not found["closes"]) or mark in _PAIRS:
+            kept.append(text[place : found.start()])
+            ends = closing
+        elif tag or mark in _BARE:
+            before = text[place : found.start()]
+            if seen:  # a mark that ends nothing
+                kept.append(before)
+            else:
+                thoughts.append("".join((*kept, before)))
+                kept.clear()
+        else:
+            continue
+        place, seen = found.end(), True
+    (thoughts if ends else kept).append(text[place:])
+    said = "".join(kept)
+    if "<|" in said:
+        said = _FRAME.sub("", said)
+    return "\n".join(thoughts), said
