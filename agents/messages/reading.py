@@ -20,6 +20,17 @@ from typing import Any
 
 import msgspec
 
+from toolorchestra.agents.messages.call_forms import MAX_CALLS, find_calls
+from toolorchestra.agents.messages.json_calls import (
+    ARGUMENT_KEYS,
+    EXPECTED,
+    HINT,
+    NAME_KEYS,
+    bad_call,
+    call_of,
+    call_of_json,
+    reason,
+)
 from toolorchestra.agents.messages.model_message import ModelMessage, ParsedCall
 from toolorchestra.agents.messages.thoughts import CLOSE, OPEN, split_thoughts
 from toolorchestra.agents.messages.token_counts import (
@@ -30,25 +41,18 @@ from toolorchestra.agents.messages.token_counts import (
     text_size,
     written_size,
 )
+from toolorchestra.agents.messages.written_values import name_in
 
-MAX_CALLS = 64
-"""Calls read from one message; those beyond are answered with one error."""
 MAX_MESSAGE_CHARACTERS = 1_000_000
 """Characters of one message; a longer one is answered with an error and not read."""
 REASONING_KEYS = ("reasoning_content", "reasoning", "thinking")
 """Fields of a message that hold thoughts, by the names that servers use."""
-_MAX_NAME, _MAX_ID = 80, 64
+_MAX_ID = 64
 _MAX_TRIES = 8  # places in a text where JSON is looked for in vain
 
-_HINT = 'Write <tool_call>{"name": "…", "arguments": {…}}</tool_call> with valid JSON inside.'
-_EXPECTED = 'Expected {"name": "…", "arguments": {…}}.'
-_NAMES = ("name", "tool_name", "tool", "function")
-_ARGUMENTS = ("arguments", "parameters", "input", "args")
-_BESIDE = frozenset(("id", "call_id", "type", "index", "status", "cache_control"))
 _START = re.compile(r"(?:^|[\n:]|```\w{0,12})[ \t]*(?=[{\[])")  # where JSON may begin in a text
-_CALL_START = re.compile(rf'\[?\s*\{{\s*"(?:{"|".join(_NAMES)})"\s*:')
+_CALL_START = re.compile(rf'\[?\s*\{{\s*"(?:{"|".join(NAME_KEYS)})"\s*:')
 _FENCES = re.compile(r"```\w{0,12}\s*```")
-_KNOWN_NAME = re.compile(r'"(?:name|function)"\s*:\s*"(\w{1,64})"')
 
 
 class _Exact(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -59,8 +63,6 @@ class _Exact(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 
 _exact = msgspec.json.Decoder(_Exact)
-_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_string = msgspec.json.Decoder(str)
 
 
 def read_message(action: Any, known: Collection[str] = (), *, repair: bool = True) -> ModelMessage:
@@ -81,7 +83,7 @@ def read_message(action: Any, known: Collection[str] = (), *, repair: bool = Tru
     elif isinstance(action, Mapping):
         message = _read_mapping(action, known)
     elif isinstance(action, (list, tuple)):
-        message = _read_parts(action, known) if _are_parts(action) else _read_structured(action)
+        message = _read_parts(action, *_contents(action), known) if _are_parts(action) else _read_structured(action)
     else:
         message = _wrong(f"Expected text or a list of calls, found {type(action).__name__}.")
     if repair or not any(call.repaired for call in message.calls):
@@ -125,21 +127,39 @@ def _read_text(text: str, known: Collection[str], apart: str = "") -> ModelMessa
         opened = said.count(OPEN)
     else:
         thought, said = "", text
-    if opened:
-        around, calls = _hermes(said)
-    elif "{" in said:
-        around, calls = _bare(said, known)
-    else:
-        around, calls = said, []
+    around, calls = _written(said, known, opened)
     reasoning = _joined(apart, thought) if apart else thought
     length = None
     if calls:
         if len(calls) > MAX_CALLS:
-            calls[MAX_CALLS:] = [_bad(f"The message holds {len(calls)} calls; the first {MAX_CALLS} were read.")]
+            calls[MAX_CALLS:] = [bad_call(f"The message holds {len(calls)} calls; the first {MAX_CALLS} were read.")]
         length = message_size(text, around + thought)
     if apart:
         length = (_size(text) if length is None else length) + _size(apart)
     return ModelMessage(around.strip(), tuple(calls), reasoning, text, False, apart, length)
+
+
+def _written(said: str, known: Collection[str], opened: int) -> tuple[str, list[ParsedCall]]:
+    """Return the text around the calls of a text, and the calls, in whichever form they are written."""
+    if opened and said[said.index(OPEN) + len(OPEN) :].lstrip()[:1] == "{":
+        return _hermes(said)
+    found = find_calls(said)
+    if found is not None and not (opened and all(known and call.name not in known for call in found[1])):
+        form, written = found
+        kept, place = [], 0
+        for call in written:
+            if call.start >= place:
+                kept.append(said[place : call.start])
+                place = call.end
+        calls = [
+            ParsedCall(call.name, call.arguments.encode(), None, call.error or None, repaired=f"{form} calls")
+            for call in written
+        ]
+        calls = calls or [bad_call(f"There is no call behind the mark of {form} calls. {HINT}", raw=said)]
+        return "".join((*kept, said[place:])), calls
+    if opened:
+        return _hermes(said)
+    return _bare(said, known) if "{" in said else (said, [])
 
 
 def _hermes(said: str) -> tuple[str, list[ParsedCall]]:
@@ -149,7 +169,7 @@ def _hermes(said: str) -> tuple[str, list[ParsedCall]]:
     for number, block in enumerate(blocks):
         body, closed, after = block.partition(CLOSE)
         if number >= MAX_CALLS:
-            calls.append(_bad(""))  # counted, and not read
+            calls.append(bad_call(""))  # counted, and not read
         else:
             calls.append(_block(body) if closed else _not_closed(body))
         around += after
@@ -160,12 +180,12 @@ def _block(body: str) -> ParsedCall:
     try:
         call = _exact.decode(body)
     except (msgspec.DecodeError, RecursionError, UnicodeError):
-        return _of_json(body)
-    return _unwrapped(call.name, call.arguments)
+        return call_of_json(body)
+    return call_of(call.name, call.arguments)
 
 
 def _not_closed(body: str) -> ParsedCall:
-    return _bad(f"The block is not closed by {CLOSE}. {_HINT}", _guess_name(body), raw=body)
+    return bad_call(f"The block is not closed by {CLOSE}. {HINT}", name_in(body), raw=body)
 
 
 def _bare(said: str, known: Collection[str]) -> tuple[str, list[ParsedCall]]:
@@ -175,14 +195,15 @@ def _bare(said: str, known: Collection[str]) -> tuple[str, list[ParsedCall]]:
     """
     whole = said.strip().removeprefix("```json").removeprefix("```").removesuffix("```").strip()
     calls: list[ParsedCall] = []
-    kept, place, tries = [], 0, 0
+    kept, place, tries, valid = [], 0, 0, False
     while (start := _START.search(said, place)) and tries < _MAX_TRIES and len(calls) <= MAX_CALLS:
         try:
             value, end = _JSON.raw_decode(said, start.end())
         except (ValueError, RecursionError):
             value, end = None, start.end()
+        valid = valid or value is not None
         text = said[start.end() : end]
-        if value is not None and (found := list(_calls_of_json(value, text, known, only=text == whole))):
+        if value is not None and (found := list(_calls_in_json(value, text, known, only=text == whole))):
             calls += found
             kept.append(said[place : start.end()])
             place = end
@@ -190,8 +211,8 @@ def _bare(said: str, known: Collection[str]) -> tuple[str, list[ParsedCall]]:
             tries += 1
             kept.append(said[place : end + 1])
             place = end + 1
-    if not calls and _CALL_START.match(whole):
-        return "", [_of_json(whole)]
+    if not calls and not valid and _CALL_START.match(whole):
+        return "", [call_of_json(whole)]
     if not calls:
         return said, []
     return _FENCES.sub("", "".join((*kept, said[place:]))), calls
@@ -200,7 +221,7 @@ def _bare(said: str, known: Collection[str]) -> tuple[str, list[ParsedCall]]:
 _JSON = json.JSONDecoder()
 
 
-def _calls_of_json(value: Any, text: str, known: Collection[str], *, only: bool) -> Iterator[ParsedCall]:
+def _calls_in_json(value: Any, text: str, known: Collection[str], *, only: bool) -> Iterator[ParsedCall]:
     """Yield the calls that a value from a text is, with the form noted."""
     if isinstance(value, dict) and isinstance(value.get("tool_calls"), list):
         value, text = value["tool_calls"], ""
@@ -208,56 +229,12 @@ def _calls_of_json(value: Any, text: str, known: Collection[str], *, only: bool)
         if not isinstance(item, dict):
             return
         inner = item["function"] if isinstance(item.get("function"), dict) else item
-        name = next((inner[key] for key in _NAMES if isinstance(inner.get(key), str)), None)
-        called = any(key in inner for key in _ARGUMENTS)
+        name = next((inner[key] for key in NAME_KEYS if isinstance(inner.get(key), str)), None)
+        called = any(key in inner for key in ARGUMENT_KEYS)
         if name is None or not ((called and (only or name in known)) or (name in known and (only or len(inner) == 1))):
             return
-        call = _of_json(text if item is value else json.dumps(item))
+        call = call_of_json(text if item is value else json.dumps(item))
         yield msgspec.structs.replace(call, repaired="bare JSON")
-
-
-# --- JSON
-
-
-def _of_json(text: str | bytes) -> ParsedCall:
-    """Return the call that a JSON object is, whichever names its fields have."""
-    try:
-        fields = _fields.decode(text)
-    except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
-        raw, remedy = (text, _HINT) if isinstance(text, str) else (_text(text), _EXPECTED)
-        return _bad(f"The call is not valid: {_reason(error)}. {remedy}", _guess_name(raw), raw=raw)
-    call_id = _text_of(fields.get("id") or fields.get("call_id")) or None
-    if bytes(fields.get("function", b""))[:1] == b"{":
-        try:
-            fields = _fields.decode(fields["function"])
-        except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
-            return _bad(f"The call is not valid: {_reason(error)}. {_EXPECTED}", "", call_id)
-    key = next((key for key in _NAMES if bytes(fields.get(key, b"null")) != b"null"), None)
-    name = _text_of(fields[key]) if key else ""
-    if not name:
-        found = "" if key is None else f" `{key}` is {bytes(fields[key])[:40].decode('utf-8', 'replace')}."
-        return _bad(f"The call has no name.{found} {_EXPECTED}", "", call_id)
-    given = [key for key in _ARGUMENTS if bytes(fields.get(key, b"null")) not in (b"null", b"{}", b'""')]
-    if len(given) > 1:
-        return _bad(f"The call has both `{given[0]}` and `{given[1]}`. {_EXPECTED}", name[:_MAX_NAME], call_id)
-    named = given[0] if given else next((key for key in _ARGUMENTS if key in fields), None)
-    if named is None and (others := sorted(fields.keys() - _BESIDE - {key})):
-        error = f"The call has no `arguments`, but `{others[0]}` beside its name. {_EXPECTED}"
-        return _bad(error[:300], name[:_MAX_NAME], call_id)
-    call = _unwrapped(name, fields[named] if named else msgspec.Raw(b"{}"), call_id)
-    other = named if named not in (None, "arguments") else key if key != "name" else ""
-    return msgspec.structs.replace(call, repaired=f"`{other}`") if other and call.error is None else call
-
-
-def _unwrapped(name: str, arguments: msgspec.Raw, call_id: str | None = None) -> ParsedCall:
-    """Return a call whose arguments may be an object or, as OpenAI has it, JSON text of an object."""
-    raw, name = bytes(arguments), name[:_MAX_NAME]
-    if raw[:1] == b'"':
-        try:
-            raw = _string.decode(raw).encode()
-        except (msgspec.DecodeError, UnicodeError) as error:
-            return _bad(f"The arguments are not valid JSON: {_reason(error)}.", name, call_id, _text(raw))
-    return ParsedCall(name, b"{}" if raw == b"null" or not raw else raw, call_id)
 
 
 # --- messages of other forms than text
@@ -269,7 +246,7 @@ def _read_mapping(action: Mapping[str, Any], known: Collection[str]) -> ModelMes
     raw, apart = _contents(action)
     content = action.get("content")
     if isinstance(content, (list, tuple)):
-        return _read_parts(content, known, apart)
+        return _read_parts(content, raw, apart, known)
     if content is not None and not isinstance(content, str):
         return _wrong(f"`content` must be text or a list of parts, not {type(content).__name__}.")
     calls = action.get("tool_calls") or []
@@ -307,23 +284,16 @@ _CALLED = ("tool_use", "function_call")
 _PART_TYPES = frozenset((*_SAID, *_THOUGHT, *_CALLED, "message"))
 
 
-def _read_parts(parts: Sequence[Any], known: Collection[str], apart: str = "") -> ModelMessage:
-    raw, thought = _contents({"content": parts})
-    apart = _joined(apart, thought)
+def _read_parts(parts: Sequence[Any], raw: str, apart: str, known: Collection[str]) -> ModelMessage:
     calls, wrong = [], None
     for part in parts:
         kind = part.get("type", "text") if isinstance(part, Mapping) else type(part).__name__
         if kind in _CALLED:
             calls.append(part)
         elif not isinstance(part, str) and kind not in _PART_TYPES:
-            wrong = _bad(f"A part of the message is of type {kind!r}. Expected text, thinking or calls.")
-    message = _structured(calls, raw, apart, f"`{parts_type(calls)}`") if calls else _read_text(raw, known, apart)
+            wrong = bad_call(f"A part of the message is of type {kind!r}. Expected text, thinking or calls.")
+    message = _structured(calls, raw, apart, f"`{calls[0]['type']}`") if calls else _read_text(raw, known, apart)
     return msgspec.structs.replace(message, calls=(*message.calls, wrong)) if wrong else message
-
-
-def parts_type(calls: Sequence[Mapping[str, Any]]) -> str:
-    """Return the type of the first of several parts."""
-    return str(calls[0]["type"])
 
 
 def _contents(message: Any) -> tuple[str, str]:
@@ -365,12 +335,12 @@ def _read_items(calls: Sequence[Any], form: str) -> tuple[tuple[ParsedCall, ...]
         size += length
         if call.id is not None and call.id in seen:
             error = f"The call id {call.id!r} stands twice in one message. Give each call an id of its own."
-            call = _bad(error, call.name)
+            call = bad_call(error, call.name)
         elif call.id is not None:
             seen.add(call.id)
         found.append(msgspec.structs.replace(call, repaired=form) if form and call.error is None else call)
     if len(calls) > MAX_CALLS:
-        found.append(_bad(f"The message holds {len(calls)} calls; the first {MAX_CALLS} were read."))
+        found.append(bad_call(f"The message holds {len(calls)} calls; the first {MAX_CALLS} were read."))
         size += sum(map(_encoded_size, calls[MAX_CALLS:]))
     return tuple(found), size
 
@@ -381,11 +351,11 @@ def _read_item(item: Any) -> tuple[ParsedCall, int]:
     try:
         encoded = msgspec.json.encode(item)
     except (msgspec.MsgspecError, RecursionError, UnicodeError, TypeError, ValueError, OverflowError) as error:
-        return _bad(f"The call is not valid: {_reason(error)}. {_EXPECTED}"), 0
+        return bad_call(f"The call is not valid: {reason(error)}. {EXPECTED}"), 0
     if len(encoded) > MAX_MESSAGE_CHARACTERS:
         error = f"The call has {len(encoded):,} bytes; at most {MAX_MESSAGE_CHARACTERS:,} are read. Write less."
-        return _bad(error), len(encoded)
-    call = _of_json(encoded)
+        return bad_call(error), len(encoded)
+    call = call_of_json(encoded)
     if call.error is None and isinstance(item, Mapping) and isinstance(inner := item.get("function"), Mapping):
         return call, CALL_KEYS + text_size(str(inner.get("name", ""))) + json_size(call.arguments)
     size = json_size(encoded)
@@ -400,21 +370,17 @@ def _read_item(item: Any) -> tuple[ParsedCall, int]:
 
 def _refused(call: ParsedCall) -> ParsedCall:
     """Return an error instead of a call in another form than those asked for."""
-    return _bad(f"The call is written as {call.repaired}. {_HINT}", call.name, call.id) if call.repaired else call
+    return bad_call(f"The call is written as {call.repaired}. {HINT}", call.name, call.id) if call.repaired else call
 
 
 def _wrong(error: str, text: str = "") -> ModelMessage:
     raw = _clean(text[:200])
-    return ModelMessage(raw.strip(), (_bad(error),), "", raw, length=len(text))
+    return ModelMessage(raw.strip(), (bad_call(error),), "", raw, length=len(text))
 
 
 def _too_long(text: str) -> ModelMessage:
     error = f"The message has {len(text):,} characters; at most {MAX_MESSAGE_CHARACTERS:,} are read. Write less."
-    return ModelMessage("", (_bad(error),), "", _clean(text[:200]) + "…", length=len(text))
-
-
-def _bad(error: str, name: str = "", call_id: str | None = None, raw: str = "") -> ParsedCall:
-    return ParsedCall(name, b"{}", call_id, error, raw)
+    return ModelMessage("", (bad_call(error),), "", _clean(text[:200]) + "…", length=len(text))
 
 
 def _joined(*texts: str) -> str:
@@ -424,18 +390,6 @@ def _joined(*texts: str) -> str:
 def _clean(text: str) -> str:
     """Return `text` without lone surrogates, which no database and no file can hold."""
     return text.encode("utf-8", "replace").decode()
-
-
-def _text(raw: bytes) -> str:
-    return raw.decode("utf-8", "replace")
-
-
-def _text_of(raw: msgspec.Raw | None) -> str:
-    """Return the text that JSON is, or nothing if it is none."""
-    try:
-        return "" if raw is None else _string.decode(raw)
-    except (msgspec.DecodeError, UnicodeError):
-        return ""
 
 
 def _size(text: str) -> int:
@@ -449,12 +403,3 @@ def _encoded_size(item: Any) -> int:
         return len(msgspec.json.encode(item))
     except Exception:  # of any object that a policy may send
         return 0
-
-
-def _guess_name(body: str) -> str:
-    found = _KNOWN_NAME.search(body[:1000])
-    return found[1] if found else ""
-
-
-def _reason(error: Exception) -> str:
-    return "it is nested too deep" if isinstance(error, RecursionError) else str(error)[:200]

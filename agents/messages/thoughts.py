@@ -21,7 +21,7 @@ import re
 from collections.abc import Collection
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
-"""The tags of a call, in which marks of thoughts are part of its arguments."""
+"""The tags of a call, as Hermes and Qwen write them."""
 
 _TAGS = "think|thinking|thought|reasoning|seed:think"
 _PAIRS = {
@@ -32,9 +32,25 @@ _PAIRS = {
     "<|channel>thought": "<channel|>",
 }
 _BARE = frozenset(_PAIRS.values()) - {"<|end|>", "<channel|>"}  # these two end other parts, too
+_CALLS = {
+    "<tool_call>": "</tool_call>",
+    "<|tool_call>": "<tool_call|>",
+    "<start_function_call>": "<end_function_call>",
+    "<function=": "</function>",
+    "<function_calls>": "</function_calls>",
+    "<toolcall>": "</toolcall>",
+    "<｜tool▁calls▁begin｜>": "<｜tool▁calls▁end｜>",
+    "<|tool_call_start|>": "<|tool_call_end|>",
+    "<|start_action|>": "<|end_action|>",
+    "<|channel|>commentary to=": "<|call|>",
+    "[tool_calls]": "</s>",
+    "<|python_tag|>": "<|eom_id|>",
+}
+"""Marks around calls, in lower case, in which marks of thoughts are part of the arguments."""
+_ENDS_OF_CALLS = frozenset(_CALLS.values())
 _MARK = re.compile(
-    rf"<(?P<closes>/?)(?P<tag>{_TAGS})(?:\s[^<>]{{0,200}})?>|</?tool_call>|"
-    + "|".join(re.escape(mark) for pair in _PAIRS.items() for mark in pair),
+    rf"<(?P<closes>/?)(?P<tag>{_TAGS})(?:\s[^<>]{{0,200}})?>|"
+    + "|".join(re.escape(mark) for pairs in (_PAIRS, _CALLS) for pair in pairs.items() for mark in pair),
     re.IGNORECASE,
 )
 _FRAME = re.compile(
@@ -64,9 +80,9 @@ def split_thoughts(text: str, own: Collection[str] = ()) -> tuple[str, str]:
     place, ends, calling, seen = 0, "", False, False  # `ends`: the mark that ends the thought in progress
     for found in _MARK.finditer(text):
         mark, tag = found[0].lower(), found["tag"]
-        if mark in (OPEN, CLOSE):
+        if mark in _CALLS or mark in _ENDS_OF_CALLS:
             if not ends:
-                calling = mark == OPEN
+                calling = mark in _CALLS
             continue
         if calling or (tag in own if tag else False):
             continue

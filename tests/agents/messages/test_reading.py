@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 
 from toolorchestra.agents.chat.base import calls_in
 from toolorchestra.agents.messages.model_message import ModelMessage, ParsedCall
-from toolorchestra.agents.messages.reading import MAX_CALLS, MAX_MESSAGE_CHARACTERS, read_message
+from toolorchestra.agents.messages.reading import MAX_CALLS, MAX_MESSAGE_CHARACTERS, read_message, read_text
 
 CALL = '<tool_call>{"name": "get_dish", "arguments": {"dish_id": "D07"}}</tool_call>'
 
@@ -195,3 +195,193 @@ def test_a_call_in_a_thought_is_none() -> None:
         assert all(found.error is None for found in message.calls)
         assert message.raw == text
     assert read_message(f"<think>{call}</think>It is done.").text == "It is done."
+
+
+ARGUMENTS = {"kind": "opera", "stars": 4}
+WRITTEN = json.dumps({"name": "find_productions", "arguments": ARGUMENTS})
+OTHER = json.dumps({"name": "find_productions", "parameters": ARGUMENTS})
+REPAIRED = {
+    "the arguments have another name": [
+        [{"name": "find_productions", "parameters": ARGUMENTS}],
+        [{"name": "find_productions", "input": ARGUMENTS}],
+        [{"name": "find_productions", "args": ARGUMENTS, "arguments": {}}],
+        [{"name": "find_productions", "parameters": json.dumps(ARGUMENTS)}],
+        f"<tool_call>{OTHER}</tool_call>",
+        {"tool_calls": [{"id": "a", "function": {"name": "find_productions", "input": ARGUMENTS}}]},
+    ],
+    "the tool has another name": [
+        [{"tool": "find_productions", "args": ARGUMENTS}],
+        [{"tool_name": "find_productions", "parameters": ARGUMENTS}],
+        [{"function": "find_productions", "arguments": ARGUMENTS}],
+        f"<tool_call>{json.dumps({'function': 'find_productions', 'arguments': ARGUMENTS})}</tool_call>",
+        f"<tool_call>{json.dumps({'type': 'function', 'function': json.loads(OTHER)})}</tool_call>",
+    ],
+    "the message has another form": [
+        {"role": "assistant", "content": None, "function_call": json.loads(WRITTEN)},
+        {"function_call": {"name": "find_productions", "arguments": json.dumps(ARGUMENTS)}},
+        {"content": [{"type": "tool_use", "id": "t", "name": "find_productions", "input": ARGUMENTS}]},
+        [{"type": "text", "text": ""}, {"type": "tool_use", "name": "find_productions", "input": ARGUMENTS}],
+        [
+            {"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}]},
+            {"type": "function_call", "call_id": "c", "name": "find_productions", "arguments": json.dumps(ARGUMENTS)},
+        ],
+    ],
+    "JSON stands bare or in a fence": [
+        WRITTEN,
+        OTHER,
+        f"```json\n{OTHER}\n```",
+        f"```\n{WRITTEN}\n```",
+        f"[{OTHER}]",
+        f'{{"tool_calls": [{WRITTEN}]}}',
+        f'{{"type": "function", "function": {OTHER}}}',
+        f"I look for operas.\n```json\n{json.dumps(json.loads(OTHER), indent=2)}\n```",
+        f"I look for operas: {WRITTEN}",
+        f"I look for operas.\n\n{OTHER}\nThat is it.",
+        f"<think>Which?</think>{WRITTEN}",
+    ],
+    "the form is another model's": [
+        "<tool_call>\n<function=find_productions>\n<parameter=kind>\nopera\n</parameter>\n<parameter=stars>\n4\n"
+        "</parameter>\n</function>\n</tool_call>",
+        f"<|python_tag|>{OTHER}<|eom_id|>",
+        f"[TOOL_CALLS]find_productions[ARGS]{json.dumps(ARGUMENTS)}",
+        "<tool_call>find_productions\n<arg_key>kind</arg_key>\n<arg_value>opera</arg_value>\n"
+        "<arg_key>stars</arg_key>\n<arg_value>4</arg_value>\n</tool_call>",
+        '<|tool_call>call:find_productions{kind:<|"|>opera<|"|>,stars:4}<tool_call|>',
+        f"<think>Hm.</think><|START_ACTION|>[{OTHER}]<|END_ACTION|>",
+        "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>commentary to=functions.find_productions"
+        f" <|constrain|>json<|message|>{json.dumps(ARGUMENTS)}<|call|>",
+    ],
+}
+
+
+@pytest.mark.parametrize(("kind", "action"), [(kind, action) for kind, found in REPAIRED.items() for action in found])
+def test_a_call_in_another_form_is_read_noted_and_refused_if_asked(kind: str, action: Any) -> None:
+    message = read_message(action, ["find_productions"])
+    (call,) = message.calls
+    assert (call.name, json.loads(call.arguments), call.error) == ("find_productions", ARGUMENTS, None)
+    assert message.repaired == call.repaired != ""
+    (refused,) = read_message(action, ["find_productions"], repair=False).calls
+    assert (refused.name, refused.arguments) == ("find_productions", b"{}")
+    assert refused.error is not None
+    assert refused.error.startswith(f"The call is written as {call.repaired}.")
+
+
+@pytest.mark.parametrize("action", [f"<tool_call>{WRITTEN}</tool_call>", [json.loads(WRITTEN)], json.loads(WRITTEN)])
+def test_a_call_in_a_form_that_is_asked_for_is_not_noted(action: Any) -> None:
+    assert read_message(action, repair=False) == read_message(action)
+    assert not read_message(action).repaired
+
+
+@pytest.mark.parametrize(
+    ("action", "error"),
+    [
+        ('{"name": "find_productions", "kind": "opera"}', "The call has no `arguments`, but `kind` beside its name."),
+        ([{"name": "find_productions", "filter": {}}], "but `filter` beside its name."),
+        ({"name": "find_productions", "kind": "opera"}, "but `kind` beside its name."),
+        ('<tool_call>{"name": "find_productions", "kind": "opera"}</tool_call>', "but `kind` beside its name."),
+        ([{"name": "f", "input": {"a": 1}, "args": {"a": 2}}], "The call has both `input` and `args`."),
+        ('{"name": "find_productions", "arguments": {', "The call is not valid: Input data was truncated."),
+        ('```json\n{"name": "f", "arguments": {"a": }}\n```', "The call is not valid: JSON is malformed"),
+        ({"content": 7}, "`content` must be text or a list of parts, not int."),
+        ({"content": [{"type": "image_url", "image_url": "x"}]}, "A part of the message is of type 'image_url'."),
+        ({}, "The call has no name."),
+        ({"kind": "opera"}, "The call has no name."),
+        ("[TOOL_CALLS]find_productions[ARGS]{", "The call is cut off, or its JSON is not closed."),
+    ],
+)
+def test_what_is_not_understood_is_an_error_and_never_an_answer(action: Any, error: str) -> None:
+    calls = read_message(action, ["find_productions"]).calls
+    assert [error in (call.error or "") for call in calls] == [True]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'The result was {"id": "call_2", "name": "find_productions", "status": "OK"}.',
+        'I got this:\n{"name": "find_productions", "status": "OK", "result": []}',
+        'A production has the form {"name": "…", "kind": "opera"}.',
+        '{"answer": 4}',
+        '[{"name": "Aida", "kind": "opera"}]',
+        "{not JSON} at all",
+        "Set {a, b} and [1, 2].",
+        'Call it with\n{"name": "unknown", "arguments": {}}',
+    ],
+)
+def test_json_that_is_no_call_stays_text(text: str) -> None:
+    message = read_message(text, ["find_productions"])
+    assert (message.text, message.calls) == (text.strip(), ())
+
+
+@pytest.mark.parametrize(
+    ("text", "reasoning", "said"),
+    [
+        ("<think>a</think>b", "a", "b"),
+        ("<thinking>a</thinking>b", "a", "b"),
+        ("<THINK>a</THINK>b", "a", "b"),
+        ('<reasoning effort="high">a</reasoning>b', "a", "b"),
+        ("a</think>b", "a", "b"),
+        ("a</thinking>\n\nb", "a", "b"),
+        ("<think>a", "a", ""),
+        ("<think>a <thinking>b</thinking> c</think>d", "a <thinking>b</thinking> c", "d"),
+        ("x<think>a</think>y<think>b</think>z", "a\nb", "xyz"),
+        ("x<think>a</think>y</think>z", "a", "xyz"),
+        ("[THINK]a[/THINK]b", "a", "b"),
+        ("◁think▷a◁/think▷b", "a", "b"),
+        ("<|START_THINKING|>a<|END_THINKING|><|START_RESPONSE|>b<|END_RESPONSE|>", "a", "b"),
+        ("<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>final<|message|>b<|return|>", "a", "b"),
+        ("<|channel>thought\na<channel|>b", "\na", "b"),
+        ("1 < 2, I think > so", "", "1 < 2, I think > so"),
+    ],
+)
+def test_thoughts_are_told_from_what_is_said(text: str, reasoning: str, said: str) -> None:
+    message = read_message(text)
+    assert (message.reasoning, message.text, message.raw) == (reasoning, said, text)
+
+
+@pytest.mark.parametrize("key", ["reasoning_content", "reasoning", "thinking"])
+def test_thoughts_in_fields_and_parts_are_recorded_and_paid_for(key: str) -> None:
+    for action in (
+        {"content": "Hi", key: "because"},
+        {"content": "Hi", key: "because", "tool_calls": []},
+        {"content": [{"type": "thinking", "thinking": "because"}, {"type": "text", "text": "Hi"}]},
+        {"content": [{"type": "text", "text": "Hi"}], key: "because"},
+        [{"type": "reasoning", "summary": [{"text": "because"}]}, {"type": "message", "content": "Hi"}],
+    ):
+        message = read_message(action)
+        assert (message.text, message.reasoning, message.size) == ("Hi", "because", 9)
+        assert message.recorded == {"role": "assistant", "content": "Hi", "reasoning_content": "because"}
+        assert read_text(action).recorded == message.recorded
+
+
+def test_marks_of_thoughts_in_arguments_are_arguments() -> None:
+    for mark in ("<think>", "</think>", "<REASONING>", "[THINK]", "◁think▷"):
+        for text in (
+            f'<tool_call>{{"name": "say", "arguments": {{"x": "{mark}"}}}}</tool_call>',
+            f'[TOOL_CALLS]say[ARGS]{{"x": "{mark}"}}',
+            f'<think>Hm.</think><|python_tag|>{{"name": "say", "parameters": {{"x": "{mark}"}}}}',
+            f"<function=say><parameter=x>{mark}</parameter></function>",
+        ):
+            (call,) = read_message(text).calls
+            assert (call.name, json.loads(call.arguments)) == ("say", {"x": mark})
+
+
+def test_latex_in_arguments_keeps_its_backslashes() -> None:
+    latex = r"\frac{1}{2} \times \sqrt{2} \beta"
+    for text in (
+        f'<tool_call>{{"name": "solve", "arguments": {{"x": "{latex}"}}}}</tool_call>',
+        f'{{"name": "solve", "arguments": {{"x": "{latex}"}}}}',
+        f'[TOOL_CALLS]solve[ARGS]{{"x": "{latex}"}}',
+        [{"name": "solve", "arguments": f'{{"x": "{latex}"}}'}],
+        {"tool_calls": [{"function": {"name": "solve", "arguments": f'{{"x": "{latex}"}}'}}]},
+    ):
+        (call,) = read_message(text).calls
+        assert json.loads(call.arguments) == {"x": latex}
+        assert "backslashes" in call.repaired or "mistral" in call.repaired
+    (call,) = read_message([{"name": "say", "arguments": {"x": "a\notin\times \f"}}]).calls
+    assert (json.loads(call.arguments), call.repaired) == ({"x": "a\notin\times \f"}, "")
+
+
+@pytest.mark.parametrize("text", ['{"a":\n', "{\n", "[\n", "```json\n", "<think>", "</think>", "[THINK]", ":{", '"{'])
+def test_long_texts_take_linear_time(text: str) -> None:
+    message = read_message(text * (MAX_MESSAGE_CHARACTERS // len(text)), ["a"])  # quadratic: hours
+    assert len(message.calls) <= MAX_CALLS + 1
