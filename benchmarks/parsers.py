@@ -32,9 +32,8 @@ from provenance import provenance
 
 from toolorchestra.agents.builtin import tool_messages
 from toolorchestra.agents.builtin.design_renderer import DesignRenderer, questions_in
-from toolorchestra.agents.chat.base import calls_in
+from toolorchestra.agents.messages.reading import read_message, read_text
 from toolorchestra.agents.subagents import parsing as subagents
-from toolorchestra.envs import parsing
 from toolorchestra.envs.dialogue import user_reading
 from toolorchestra.envs.ground_truth import design_problems, given, sums, tool_similarity
 from toolorchestra.envs.masorchestra.paper_parser import parse_paper_design
@@ -70,7 +69,8 @@ LEAST = 0.1
 GIVEN_UP = 30.0
 """Seconds after which a parser is stopped, if its regular expressions can be."""
 PIECES = (
-    "<answer>", "</answer>", "<tool_call>", "</tool_call>", "<think>", "</think>", "<reasoning>", "<thinking>",
+    "[THINK]", "<|channel|>", "<answer>", "</answer>", "<tool_call>", "</tool_call>", "<think>", "</think>",
+    "<reasoning>", "<thinking>",
     "<agent>", "<agent_id>", "<from>", "<to>", "<edge>", "</edge>", "<ACTION>", "</ACTION>", "<THINK>", "<ANSWER>",
     "<code>", "<query>", "<tool_response>", "```", "```python\n", "```json\n", "``` ", r"\boxed{", r"\boxed", "{",
     "}", "[", "]", "(", ")", '{"a":', '"', "'", "\\", '\\"', "$", "$$", r"\frac", r"\text{", "^", "!", "=", "- ",
@@ -92,6 +92,12 @@ PAIRS = (
     ("<agent>", "</agent>"), ("<from>", "</from>"), ("<query>", "\n- a"), ("what ", "a"), ("'", "a"), ('{"a"', ":"),
 )  # fmt: skip
 ENDS = ("", "!", "5", "\x00")
+MARKS = (
+    "<tool_call><function=f><parameter=x>", "[TOOL_CALLS]", "[TOOL_CALLS]f[ARGS]{", "<|python_tag|>",
+    '<|tool_call>call:f{a:<|"|>', "<tool_call>f<arg_key>a</arg_key><arg_value>", "<｜tool▁call▁begin｜>f<｜tool▁sep｜>",
+    "<|tool_call_start|>[f(x=", "<|START_ACTION|>", '<invoke name="f">', "to=functions.f<|message|>",
+)  # fmt: skip
+"""Marks of calls in other forms than Hermes's."""
 
 
 @functools.cache
@@ -105,12 +111,13 @@ def parsers() -> dict[str, Parser]:
     python, renderer = SimulatedPython(), DesignRenderer(("CoTAgent",))
     similarity = tool_similarity.tool_similarity(domain)
     facts_of_tools = tool_facts(domain.tools.values())
+    known = tuple(domain.tools)
     found: dict[str, Parser] = {
-        "message: parse": lambda text: parsing.parse(text).size,
-        "message: spoken": lambda text: parsing.parse({"content": text}).spoken,
-        "message: arguments": lambda text: parsing.parse([{"name": "x", "arguments": text}, {"name": text}]),
-        "message: inside a call": lambda text: parsing.parse(f'<tool_call>{{"name": "{text}"</tool_call>'),
-        "message: Hermes": calls_in,
+        "message: parse": lambda text: read_message(text, known).size,
+        "message: text alone": lambda text: read_text({"content": text}).text,
+        "message: arguments": lambda text: read_message([{"name": "x", "arguments": text}, {"name": text}]),
+        "message: inside a call": lambda text: read_message(f'<tool_call>{{"name": "{text}"</tool_call>'),
+        "message: another form": lambda text: [read_message(mark + text) for mark in MARKS],
         "message: result": lambda text: tool_messages.read_result({"role": "tool", "content": text}),
         "sub-agent: answer": subagents.answer_in,
         "sub-agent: code": lambda text: (subagents.code_in(text), subagents.before_code(text)),
