@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from toolorchestra.agents.chat.hermes import CLOSE, around_and_blocks
+from toolorchestra.agents.messages.history import reasoning_of
 from toolorchestra.envs.token_counts import CALL_KEYS, CALL_TAGS, json_size, message_size, text_size, written_size
 
 Action = str | list[dict[str, Any]] | dict[str, Any]
@@ -27,7 +28,6 @@ MAX_MESSAGE_CHARACTERS = 1_000_000
 _MAX_NAME = 80
 
 _HINT = 'Write <tool_call>{"name": "…", "arguments": {…}}</tool_call> with valid JSON inside.'
-_THOUGHTS = ("reasoning_content", "reasoning")  # of a model's reply, by the names that servers use
 _THOUGHT = re.compile(r"<(think|reasoning)>.*?(?:</\1>|\Z)", re.DOTALL)
 
 
@@ -48,13 +48,15 @@ class Message(msgspec.Struct, frozen=True, gc=False):
         text: The text around the calls.
         calls: The calls, in order.
         written: The whole message when calls stand in its text; None when they came structured.
-        length: Bytes of a message with calls; see `size`.
+        length: Bytes of a message with calls or thoughts; see `size`.
+        reasoning: Thoughts that came beside the text, which they are no part of.
     """
 
     text: str
     calls: tuple[ParsedCall, ...] = ()
     written: str | None = None
     length: int | None = None
+    reasoning: str = ""
 
     @property
     def size(self) -> int:
@@ -110,18 +112,25 @@ def parse(action: Any) -> Message:
         if not isinstance(calls, (list, tuple)):
             wrong = _bad(f"`tool_calls` must be a list, not {type(calls).__name__}.")
             return Message(_clean(text[:200]), (wrong,), length=len(text))
-        thoughts = sum(_size(thought) for key in _THOUGHTS if isinstance(thought := action.get(key), str))
-        if calls:
-            found, size = _parse_structured(calls)
-            return Message(_clean(text[:MAX_MESSAGE_CHARACTERS]), found, length=size + _size(text) + thoughts)
-        message = _parse_text(text)
-        return msgspec.structs.replace(message, length=message.size + thoughts) if thoughts else message
+        if not calls:
+            return with_reasoning(_parse_text(text), action)
+        found, size = _parse_structured(calls)
+        message = Message(_clean(text[:MAX_MESSAGE_CHARACTERS]), found, length=size + _size(text))
+        return with_reasoning(message, action)
     if isinstance(action, (list, tuple)):
         if not action:
             return Message("")
         found, size = _parse_structured(action)
         return Message("", found, length=size)
     return Message("", (_bad(f"Expected text or a list of calls, found {type(action).__name__}."),))
+
+
+def with_reasoning(message: Message, action: dict[str, Any]) -> Message:
+    """Return a message with the thoughts that stand beside the text of an action; they count as written."""
+    if not (thoughts := reasoning_of(action)):
+        return message
+    kept = _clean(thoughts[:MAX_MESSAGE_CHARACTERS])
+    return msgspec.structs.replace(message, length=message.size + _size(thoughts), reasoning=kept)
 
 
 def _bad(error: str, name: str = "", call_id: str | None = None, raw: str = "") -> ParsedCall:

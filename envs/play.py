@@ -20,7 +20,7 @@ from toolorchestra.envs.episode import ABANDONED, CallRecord, Episode, Outcome, 
 from toolorchestra.envs.executor import Outages, execute
 from toolorchestra.envs.model_judge import ModelJudge, review
 from toolorchestra.envs.orchestrator_rates import OrchestratorRates
-from toolorchestra.envs.parsing import MAX_MESSAGE_CHARACTERS, Message, ParsedCall
+from toolorchestra.envs.parsing import MAX_MESSAGE_CHARACTERS, Message, ParsedCall, with_reasoning
 from toolorchestra.envs.token_counts import BYTES, opening_size, text_size
 from toolorchestra.envs.world import World, WorldSession
 from toolorchestra.toolscale.answers import in_form
@@ -172,7 +172,12 @@ class Play(ABC):
         """Apply the rules to `message` of the current agent, `agent`."""
 
     def _read(self, action: Any) -> Message:
-        """Return an action as a message: what is not text counts as an empty one, and one that is too long is cut."""
+        """Return an action as a message: what is not text counts as an empty one, and one that is too long is cut.
+
+        Of an OpenAI assistant message the content is read.
+        """
+        if isinstance(action, dict):
+            action = action.get("content")
         if not isinstance(action, str):
             return Message("")
         return Message(action[:MAX_MESSAGE_CHARACTERS].encode("utf-8", "replace").decode())  # files hold no surrogates
@@ -350,6 +355,8 @@ class Play(ABC):
         shown = self._observed_messages = {}
         rewrites = self._rewrites = {}
         message = self._read(action)
+        if isinstance(action, dict) and not message.reasoning:
+            message = with_reasoning(message, action)
         spent = None
         try:
             if self.rates is not None and agent not in self.people:
@@ -358,6 +365,8 @@ class Play(ABC):
         except Exception as error:  # an error of the library or its tools, not of the policy
             self._break_off("infra_error", error)
         written = self._written(message)
+        if message.reasoning:
+            written["reasoning_content"] = message.reasoning
         if spent is None:
             turn = Turn(written, tuple(self._calls), observations, agent)
         else:

@@ -48,7 +48,7 @@ class DesignPlay(ToolCallingPlay):
         if isinstance(action, str):
             return Message(action)
         message = parse(action)
-        return Message(message.text, length=message.size)
+        return Message(message.text, length=message.size, reasoning=message.reasoning)
 
     def _written(self, message: Message) -> dict[str, Any]:
         content = message.text[:MAX_DESIGN_CHARACTERS].encode("utf-8", "replace").decode()
