@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import itertools
 import os
 import threading
 import time
@@ -238,8 +239,10 @@ class OpenAIChat:
 
     async def _asked(self, body: bytes) -> ServerReply:
         """Return the server's reply to a body, sent again as long as that may help."""
-        for attempt in range(self._max_retries + 1):
+        for attempt in itertools.count():
             headers: Mapping[str, str] = {}
+            limit, waits = self._max_retries, attempt
+            tries = f"in {attempt + 1} attempt{'s' if attempt else ''}"
             try:
                 response = await self._connection().post(body)
                 headers = response.headers
@@ -250,7 +253,7 @@ class OpenAIChat:
                     raise failure
             except BrokenOffError as error:
                 failure = ExpertError(
-                    f"{self.name}: expected a whole answer from {self._url}, it broke off {self._tries}: "
+                    f"{self.name}: expected a whole answer from {self._url}, it broke off {tries}: "
                     f"{str(error).rstrip('.')}. {self._remedy(500)}"
                 )
             except RefusedError as error:
@@ -258,15 +261,18 @@ class OpenAIChat:
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 text = response.content[:200].decode(errors="replace")
                 failure = ExpertError(
-                    f"{self.name}: expected a chat completion from {self._url}, got {text!r} {self._tries} ({error}). "
+                    f"{self.name}: expected a chat completion from {self._url}, got {text!r} {tries} ({error}). "
                     + self._remedy("no completion")
                 )
                 failure.__cause__ = error
+                if self._answered:  # it is the right address, and a server with a fault that comes and goes
+                    limit, waits = _GARBLED * limit, 0
             except (TimeoutError, OSError, _client_errors()) as error:
-                failure = self._explain(error)
-            if attempt < self._max_retries:
-                await asyncio.sleep(retries.pause(attempt, headers))
-        raise failure
+                failure = self._explain(error, tries)
+            if attempt >= limit:
+                raise failure
+            await asyncio.sleep(retries.pause(waits, headers))
+        raise AssertionError("the last attempt ends in an answer or an error")
 
     def _body(self, request: ChatRequest) -> dict[str, Any]:
         body: dict[str, Any] = {
@@ -274,7 +280,7 @@ class OpenAIChat:
             "messages": history_for_server(
                 request.messages,
                 reasoning_field=self._reasoning_field,
-                tools={tool["function"]["name"] for tool in request.tools if "function" in tool},
+                tools={tool.get("function", tool).get("name") for tool in request.tools},
             ),
             "tools": list(request.tools) or None,
             "temperature": request.temperature,
@@ -330,16 +336,16 @@ class OpenAIChat:
                 stacklevel=1,
             )
 
-    def _explain(self, error: Exception) -> ExpertError:
+    def _explain(self, error: Exception, tries: str) -> ExpertError:
         """Return an error that names the expectation, what the connection did and the remedy."""
         if isinstance(error, TimeoutError):
             text = (
-                f"expected an answer from {self._url} within {self._timeout:g} s, none came {self._tries}. "
+                f"expected an answer from {self._url} within {self._timeout:g} s, none came {tries}. "
                 + self._remedy("timeout")
             )
         else:
             reason = " ".join(str(error).split())[:300] or type(error).__name__
-            text = f"expected a server at {self._url}, could not reach it {self._tries} ({reason}). " + self._remedy(
+            text = f"expected a server at {self._url}, could not reach it {tries} ({reason}). " + self._remedy(
                 "unreachable"
             )
         explained = ExpertError(without_credentials(f"{self.name}: {text}"))
@@ -359,13 +365,11 @@ class OpenAIChat:
     def _option(self, option: str) -> str:
         return (option_name(option, self._option_names) or option).rstrip("=")
 
-    @property
-    def _tries(self) -> str:
-        return f"in {self._max_retries + 1} attempt{'s' if self._max_retries else ''}"
-
 
 _REFUSED = (400, 413, 422)
 """Statuses by which a server blames the request."""
+_GARBLED = 3
+"""How many times as many retries an answer has that is no chat completion, of a server that gave others."""
 _BYTES_PER_TOKEN = 4
 """Bytes of UTF-8 that count as a token where the server counts none."""
 

@@ -75,16 +75,17 @@ def history_for_server(
 
 def reasoning_of(message: Mapping[str, Any]) -> str:
     """Return the thoughts that a message has in a field of their own, or an empty text."""
-    return next((text for name in REASONING_FIELDS if isinstance(text := message.get(name), str) and text), "")
+    texts = (message.get(name) for name in REASONING_FIELDS)
+    return next((text for text in texts if isinstance(text, str) and text), "")
 
 
 def unique_id(wanted: Any, taken: set[str], number: int) -> str:
     """Return an id that is not yet taken, the wanted one if possible, and take it."""
-    wanted = str(wanted) if wanted not in (None, "") else f"call_{number}"
-    found, count = wanted, 1
+    name = f"call_{number}" if wanted in (None, "") else str(wanted)
+    found, count = name, 1
     while found in taken:
         count += 1
-        found = f"{wanted}_{count}"
+        found = f"{name}_{count}"
     taken.add(found)
     return found
 

@@ -281,6 +281,21 @@ def test_a_malformed_answer_is_asked_for_again_and_then_shown(server: Server, co
     assert len(server.bodies) == 3 + 2
 
 
+def test_a_server_that_has_answered_before_is_asked_again_for_longer(server: Server, connect: Connect) -> None:
+    chat = connect(max_retries=2)
+    chat.complete([ask("Hi")])
+    answers = [*[(200, {"choices": []})] * 6, (200, reply("At last."))]
+    server.respond = lambda body: answers.pop(0)
+    assert chat.complete([ask("Hi")])[0].text == "At last."
+    server.respond = lambda body: (200, {"choices": []})
+    with pytest.raises(ExpertError, match=r"in 7 attempts \(expected a message, got choices: \[\]\)"):
+        chat.complete([ask("Hi")])
+    server.respond = lambda body: (500, b"")
+    with pytest.raises(ExpertError, match="status 500"):
+        chat.complete([ask("Hi")])
+    assert len(server.bodies) == 1 + 7 + 7 + 3
+
+
 def test_text_that_cannot_be_sent_fails_its_request_only(connect: Connect) -> None:
     with pytest.raises(BatchError, match=r"^1 of 2 requests failed.*expected messages of valid Unicode"):
         connect().complete([ask("Hi"), ask("lone surrogate \ud800")])
