@@ -300,9 +300,9 @@ class OpenAIChat:
             self._warn(request)
         counts = reply.usage or Counts()
         read, written = counts.prompt_tokens, counts.completion_tokens
-        if read is None:
+        if not read:  # every request has tokens
             read = len(reply.prompt_token_ids or ()) or -(-size // _BYTES_PER_TOKEN)
-        if written is None:
+        if not written:
             said = f"{reply.reasoning}{reply.text}{''.join(c['name'] + c['arguments'] for c in reply.tool_calls)}"
             written = len(reply.token_ids or ()) or -(-len(said.encode()) // _BYTES_PER_TOKEN)
         if reply.token_ids and reply.logprobs and len(reply.token_ids) != len(reply.logprobs):

@@ -89,10 +89,10 @@ def read_reply(content: bytes, content_type: str = "application/json") -> Server
 
 
 class _Call(msgspec.Struct):
-    """A call, or a piece of one; `arguments` is text as far as it came."""
+    """A call, or a piece of one; `arguments` is the text of each piece that came."""
 
     name: str | None
-    arguments: str
+    arguments: list[str]
     id: Any
     index: Any
 
@@ -194,7 +194,7 @@ class _Reading:
             if piece.index is None and piece.name:
                 break
             if piece.index in (None, call.index) and piece.id in (None, "", call.id):
-                if piece.name and piece.arguments and _is_object(call.arguments):
+                if piece.name and piece.arguments and len(call.arguments) == 1 and _is_object(call.arguments[0]):
                     break  # a whole call came before, and this is another
                 call.name = call.name or piece.name
                 call.arguments += piece.arguments
@@ -300,12 +300,13 @@ def _call(written: dict[str, Any]) -> _Call:
     name, arguments = named.get("name"), named.get("arguments")
     if not isinstance(arguments, str):
         arguments = "" if arguments is None else msgspec.json.encode(arguments).decode()
-    return _Call(name if isinstance(name, str) else None, arguments, written.get("id"), written.get("index"))
+    pieces = [arguments] if arguments else []
+    return _Call(name if isinstance(name, str) else None, pieces, written.get("id"), written.get("index"))
 
 
 def _is_object(text: str) -> bool:
     try:
-        return text.rstrip().endswith("}") and isinstance(msgspec.json.decode(text), dict)
+        return isinstance(msgspec.json.decode(text), dict)
     except (msgspec.DecodeError, RecursionError):
         return False
 
@@ -321,5 +322,5 @@ def _whole(calls: list[_Call]) -> list[ToolCall]:
         own = call.id not in (None, "") and str(call.id) not in used
         call_id = str(call.id) if own else unique_id(call.id, taken, number)
         used.add(call_id)
-        found.append({"id": call_id, "name": call.name, "arguments": call.arguments or "{}"})
+        found.append({"id": call_id, "name": call.name, "arguments": "".join(call.arguments) or "{}"})
     return found
