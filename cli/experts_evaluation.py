@@ -167,7 +167,8 @@ class DescribeExpertCommand(_EvaluationOptions):
         else:
             from toolorchestra.agents.chat.openai_chat import OpenAIChat
 
-            with OpenAIChat(self.llm, str(self.model), api_key_env=self.api_key_env) as chat:
+            flags = {"api_key_env": "--api-key-env", "base_url": "--llm", "model": "--model"}
+            with OpenAIChat(self.llm, str(self.model), api_key_env=self.api_key_env, option_names=flags) as chat:
                 text = describe_by_model(evaluations, chat, seed=self.seed)
         source = f"written by {self.model or 'rule'} from {len(evaluations)} evaluations"
         entry = {"description": text, "sources": {"description": source}}

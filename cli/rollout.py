@@ -38,6 +38,15 @@ if TYPE_CHECKING:
     from toolorchestra.envs.recording_units import Players
     from toolorchestra.envs.task_source import TaskSource
 
+_FLAGS = {
+    "api_key_env": "--api-key-env",
+    "base_url": "--base-url",
+    "max_concurrency": "--in-flight",
+    "max_tokens": "--max-tokens",
+    "model": "--model",
+    "price": "--price",
+}
+"""How errors of a server call options."""
 _Rule = Literal["direct", "direct+tools", "majority-vote", "self-refine", "fixed-workflow", "strongest", "cheapest"]
 _Router = Literal["knn-router", "frugal-gpt", "route-llm", "avengers", "irt-router"]
 _Published = Literal["react", "rest-gpt", "dfs", "dylan", "puppeteer", "router-r1", "trinity"]
@@ -266,6 +275,7 @@ class RolloutCommand(SourceOptions, WorkerOptions):
                 max_concurrency=self.in_flight,
                 extra={"reasoning_effort": self.effort} if self.effort else None,
                 stream=True,  # so that a long answer does not reach the timeout of reading
+                option_names=_FLAGS,
             )
         except ImportError as error:
             raise OptionError(f"{error}.") from None

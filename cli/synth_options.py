@@ -18,6 +18,20 @@ if TYPE_CHECKING:
     from toolorchestra.toolscale.synth.model_queries import QuerySettings
 
 
+_FLAGS = {
+    "api_key_env": "--api-key-env",
+    "base_url": "--llm",
+    "budget": "--budget",
+    "max_concurrency": "--parallel",
+    "max_retries": "--retries",
+    "max_tokens": "--max-tokens",
+    "model": "--model",
+    "price": "--price",
+    "timeout": "--timeout",
+}
+"""How errors of a server call options."""
+
+
 @dataclass(kw_only=True)
 class ModelOptions:
     """The options of commands that may query a language model."""
@@ -76,6 +90,7 @@ class ModelOptions:
                 max_retries=self.retries,
                 max_concurrency=self.parallel,
                 budget=budget,
+                option_names=_FLAGS,
             )
         except ImportError as error:
             raise OptionError(f"{error}.") from None

@@ -78,6 +78,7 @@ class Completion(msgspec.Struct, frozen=True):
         token_ids: The tokens written, including the end-of-turn token; None where the model does not give them.
         logprobs: The log-probability of each of `token_ids`, or None.
         prompt_token_ids: The tokens read, or None.
+        reasoning: What the model thought, where a server has taken it out of the text.
     """
 
     text: str
@@ -90,6 +91,7 @@ class Completion(msgspec.Struct, frozen=True):
     token_ids: list[int] | None = None
     logprobs: list[float] | None = None
     prompt_token_ids: list[int] | None = None
+    reasoning: str = ""
 
     @property
     def message(self) -> dict[str, Any]:
@@ -104,18 +106,23 @@ class Completion(msgspec.Struct, frozen=True):
                 }
                 for call in self.tool_calls
             ]
+        if self.reasoning:
+            message["reasoning_content"] = self.reasoning
         return message
 
     @property
     def action(self) -> str | dict[str, Any]:
         """The answer as an environment's action.
 
-        It is the text, or an assistant message where a server has taken the calls out of the text.
+        It is the text, or an assistant message where a server has taken calls or thoughts out of the text.
 
         >>> Completion("It is 42.").action
         'It is 42.'
         """
-        return self.message if self.tool_calls and not read_message(self.text).calls else self.text
+        message = self.message
+        if read_message(self.text).calls:  # the environment reads the text, and reports what is wrong in it
+            message.pop("tool_calls", None)
+        return message if len(message) > len(("role", "content")) else self.text
 
 
 class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

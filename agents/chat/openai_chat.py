@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import itertools
 import os
 import threading
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 from urllib.parse import urlsplit
@@ -21,15 +23,22 @@ import msgspec
 from toolorchestra.agents.chat import bounded_requests, retries
 from toolorchestra.agents.chat.base import ChatRequest, Completion, Meter, Price, all_or_raise, completions_of
 from toolorchestra.agents.chat.openai_responses import BrokenOffError, Counts, RefusedError, ServerReply, read_reply
+from toolorchestra.agents.chat.remedies import option_name, remedy
+from toolorchestra.agents.messages.history import history_for_server
 from toolorchestra.toolscale.errors import ExpertError, OptionError, ToolOrchestraError
 from toolorchestra.toolscale.urls import without_credentials
+
+
+class NoAnswerWarning(UserWarning):
+    """A model has used up the tokens of an answer before it gave one."""
 
 
 class OpenAIChat:
     """A model behind an OpenAI-compatible chat completions endpoint.
 
-    Statuses 408, 409, 429 and 5xx, timeouts, broken connections and answers that break off are
-    retried with exponential backoff or after the time in ``Retry-After``; every other failure is final. A failure is an
+    Statuses 408, 409, 429 and 5xx, timeouts, broken connections, answers that break off and those that are no chat
+    completion are retried with exponential backoff or after the time in ``Retry-After``; every other failure is final.
+    What the server does not count is counted from the text, a token for four bytes. A failure is an
     outage (`ExpertError.outage`), unless a server that has answered before refuses a request for what it holds, by
     status 400, 413 or 422. Close it, or use it in a ``with`` block, to free its connections. Copies and
     pickles have connections of their own. Proxies are those that the environment names.
@@ -54,6 +63,11 @@ class OpenAIChat:
             disconnected can stop writing.
         max_tokens_field: The server's name for the limit of an answer's length; OpenAI's reasoning models know only
             ``max_completion_tokens``.
+        reasoning_field: The server's name for what a model thought, under which its earlier thoughts go back to it with
+            their messages. By default the field in which this server sends them, if it does; ``""``: they do not go
+            back.
+        option_names: How errors call options of this class, e.g. as flags of a command line; by default as they are
+            here. Remedies by options without a name are left out.
         extra: Further fields of each request's body; a value of None leaves a field out.
 
     Raises:
@@ -79,6 +93,8 @@ class OpenAIChat:
         token_ids: bool = False,
         stream: bool = False,
         max_tokens_field: str = "max_tokens",
+        reasoning_field: str | None = None,
+        option_names: Mapping[str, str] | None = None,
         extra: Mapping[str, Any] | None = None,
     ) -> None:
         deadline = 10 * timeout if deadline is None else deadline
@@ -109,6 +125,9 @@ class OpenAIChat:
             **(extra or {}),
         }
         self._max_tokens_field = max_tokens_field
+        self._reasoning_field = reasoning_field
+        self._option_names = option_names
+        self._warned = False
         self._headers()  # so that a missing key is reported now
 
     def _prepare(self) -> None:
@@ -148,8 +167,8 @@ class OpenAIChat:
         key = self._key
         if self._key_variable is not None and not (key := os.environ.get(self._key_variable)):
             raise OptionError(
-                f"api_key_env: expected a key in the environment variable {self._key_variable}, which is not "
-                f"set. Run: export {self._key_variable}=…"
+                f"{self._option('api_key_env')}: expected a key in the environment variable {self._key_variable}, "
+                f"which is not set. Run: export {self._key_variable}=…"
             )
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if not urlsplit(self._base_url).username:  # a name and password in the address are sent instead of a key
@@ -190,7 +209,7 @@ class OpenAIChat:
         if self._budget is not None and spent >= self._budget:
             return ExpertError(
                 f"{self.name}: expected to spend less than ${self._budget:g}, have spent ${spent:g}; the request "
-                "was not sent. Raise budget= or call meter.reset()."
+                f"was not sent. {self._remedy('budget')}"
             )
         start = time.perf_counter()
         try:
@@ -200,11 +219,11 @@ class OpenAIChat:
             return ExpertError(reason, outage=False)
         try:
             reply = await asyncio.wait_for(self._asked(body), self._deadline)
-            completion = self._completion(reply, time.perf_counter() - start)
+            completion = self._completion(request, reply, len(body), time.perf_counter() - start)
         except TimeoutError:
             return ExpertError(
                 f"{self.name}: expected an answer from {self._url} within {self._deadline:g} s in all, none came. "
-                "Raise deadline=, or lower max_tokens."
+                + self._remedy("deadline")
             )
         except ExpertError as error:
             return error
@@ -212,7 +231,7 @@ class OpenAIChat:
             raise
         except Exception as error:  # the client cannot read what the server sent
             found = f"{type(error).__name__}: {error}"[:300].rstrip(".")
-            reason = f"{self.name}: expected an answer from {self._url}, got {found}. {_REMEDIES[500]}"
+            reason = f"{self.name}: expected an answer from {self._url}, got {found}. {self._remedy(500)}"
             return ExpertError(without_credentials(reason))
         self._answered = True
         self.meter.add(completion)
@@ -220,8 +239,10 @@ class OpenAIChat:
 
     async def _asked(self, body: bytes) -> ServerReply:
         """Return the server's reply to a body, sent again as long as that may help."""
-        for attempt in range(self._max_retries + 1):
+        for attempt in itertools.count():
             headers: Mapping[str, str] = {}
+            limit, waits = self._max_retries, attempt
+            tries = f"in {attempt + 1} attempt{'s' if attempt else ''}"
             try:
                 response = await self._connection().post(body)
                 headers = response.headers
@@ -232,27 +253,35 @@ class OpenAIChat:
                     raise failure
             except BrokenOffError as error:
                 failure = ExpertError(
-                    f"{self.name}: expected a whole answer from {self._url}, it broke off {self._tries}: "
-                    f"{str(error).rstrip('.')}. {_REMEDIES[500]}"
+                    f"{self.name}: expected a whole answer from {self._url}, it broke off {tries}: "
+                    f"{str(error).rstrip('.')}. {self._remedy(500)}"
                 )
             except RefusedError as error:
                 raise self._status(error.status, str(error)) from error
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 text = response.content[:200].decode(errors="replace")
-                raise ExpertError(
-                    f"{self.name}: expected a chat completion from {self._url}, got {text!r} ({error}). "
-                    "Check that base_url= is the server's OpenAI-compatible root, mostly ending in /v1."
-                ) from error
+                failure = ExpertError(
+                    f"{self.name}: expected a chat completion from {self._url}, got {text!r} {tries} ({error}). "
+                    + self._remedy("no completion")
+                )
+                failure.__cause__ = error
+                if self._answered:  # it is the right address, and a server with a fault that comes and goes
+                    limit, waits = _GARBLED * limit, 0
             except (TimeoutError, OSError, _client_errors()) as error:
-                failure = self._explain(error)
-            if attempt < self._max_retries:
-                await asyncio.sleep(retries.pause(attempt, headers))
-        raise failure
+                failure = self._explain(error, tries)
+            if attempt >= limit:
+                raise failure
+            await asyncio.sleep(retries.pause(waits, headers))
+        raise AssertionError("the last attempt ends in an answer or an error")
 
     def _body(self, request: ChatRequest) -> dict[str, Any]:
         body: dict[str, Any] = {
             "model": self.name,
-            "messages": list(request.messages),
+            "messages": history_for_server(
+                request.messages,
+                reasoning_field=self._reasoning_field,
+                tools={tool.get("function", tool).get("name") for tool in request.tools},
+            ),
             "tools": list(request.tools) or None,
             "temperature": request.temperature,
             "top_p": request.top_p,
@@ -263,43 +292,61 @@ class OpenAIChat:
         }
         return {name: value for name, value in body.items() if value is not None}
 
-    def _completion(self, reply: ServerReply, latency: float) -> Completion:
+    def _completion(self, request: ChatRequest, reply: ServerReply, size: int, latency: float) -> Completion:
+        """Return a reply to a request, whose body had so many bytes, as a completion."""
+        if self._reasoning_field is None:
+            self._reasoning_field = reply.reasoning_field
+        if not reply.text.strip() and not reply.tool_calls and reply.finish_reason == "length":
+            self._warn(request)
         counts = reply.usage or Counts()
-        if reply.usage is None and self._price != Price():
-            raise ExpertError(
-                f"{self.name}: expected token counts in the answer to charge for, {self._url} gave none. Leave "
-                "out price= to do without accounting."
-            )
+        read, written = counts.prompt_tokens, counts.completion_tokens
+        if not read:  # every request has tokens
+            read = len(reply.prompt_token_ids or ()) or -(-size // _BYTES_PER_TOKEN)
+        if not written:
+            said = f"{reply.reasoning}{reply.text}{''.join(c['name'] + c['arguments'] for c in reply.tool_calls)}"
+            written = len(reply.token_ids or ()) or -(-len(said.encode()) // _BYTES_PER_TOKEN)
         if reply.token_ids and reply.logprobs and len(reply.token_ids) != len(reply.logprobs):
             raise ExpertError(
                 f"{self.name}: expected a log-probability of each token, {self._url} gave {len(reply.logprobs)} of "
-                f"{len(reply.token_ids)}. Leave out stream= or update the server."
+                f"{len(reply.token_ids)}. {self._remedy('logprobs')}"
             )
         return Completion(
             text=reply.text,
             tool_calls=reply.tool_calls,
-            prompt_tokens=counts.prompt_tokens,
-            completion_tokens=counts.completion_tokens,
-            cost=self._price.cost(counts.prompt_tokens, counts.completion_tokens),
+            prompt_tokens=read,
+            completion_tokens=written,
+            cost=self._price.cost(read, written),
             latency=latency,
             finish_reason=reply.finish_reason or "stop",
             token_ids=reply.token_ids,
             logprobs=reply.logprobs,
             prompt_token_ids=reply.prompt_token_ids,
+            reasoning=reply.reasoning,
         )
 
-    def _explain(self, error: Exception) -> ExpertError:
+    def _warn(self, request: ChatRequest) -> None:
+        """Say once that the limit of an answer's length is used up before there is one."""
+        with self._lock:
+            warned, self._warned = self._warned, True
+        if not warned:
+            warnings.warn(
+                f"{self.name}: expected an answer, got none within {request.max_tokens:,} tokens: the model thinks for "
+                f"longer than that. {self._remedy('length')}",
+                NoAnswerWarning,
+                stacklevel=1,
+            )
+
+    def _explain(self, error: Exception, tries: str) -> ExpertError:
         """Return an error that names the expectation, what the connection did and the remedy."""
         if isinstance(error, TimeoutError):
             text = (
-                f"expected an answer from {self._url} within {self._timeout:g} s, none came {self._tries}. "
-                "Raise timeout=, lower max_concurrency= or max_tokens, or have long answers sent with stream=True."
+                f"expected an answer from {self._url} within {self._timeout:g} s, none came {tries}. "
+                + self._remedy("timeout")
             )
         else:
             reason = " ".join(str(error).split())[:300] or type(error).__name__
-            text = (
-                f"expected a server at {self._url}, could not reach it {self._tries} ({reason}). "
-                "Start it or correct base_url=; of one that was running, see the log."
+            text = f"expected a server at {self._url}, could not reach it {tries} ({reason}). " + self._remedy(
+                "unreachable"
             )
         explained = ExpertError(without_credentials(f"{self.name}: {text}"))
         explained.__cause__ = error
@@ -307,29 +354,24 @@ class OpenAIChat:
 
     def _status(self, status: int, message: str) -> ExpertError:
         message = " ".join(message.split())[:300].rstrip(".")
-        remedy = _REMEDIES.get(status, _REMEDIES[500] if status >= 500 else "")
-        text = f"{self.name}: expected an answer from {self._url}, got status {status}: {message}. {remedy}".strip()
+        text = f"{self.name}: expected an answer from {self._url}, got status {status}: {message}. "
+        text = f"{text}{self._remedy(status)}".strip()
         # a server that has answered nothing yet may be set up wrongly; another refuses what this request holds
         return ExpertError(text, outage=status not in _REFUSED or not self._answered)
 
-    @property
-    def _tries(self) -> str:
-        return f"in {self._max_retries + 1} attempt{'s' if self._max_retries else ''}"
+    def _remedy(self, about: int | str) -> str:
+        return remedy(about, self._option_names)
+
+    def _option(self, option: str) -> str:
+        return (option_name(option, self._option_names) or option).rstrip("=")
 
 
 _REFUSED = (400, 413, 422)
 """Statuses by which a server blames the request."""
-_CORRECT = "Correct the request: its messages, tools or sampling settings, or leave fields out with extra=."
-_REMEDIES = {
-    400: _CORRECT,
-    401: "Set api_key= or api_key_env=.",
-    403: "Use a key that may ask this model.",
-    404: "Correct model= or base_url=.",
-    413: _CORRECT,
-    422: _CORRECT,
-    429: "Lower max_concurrency= or raise max_retries=.",
-    500: "Look at the server's log; raise max_retries= if it recovers by itself.",
-}
+_GARBLED = 3
+"""How many times as many retries an answer has that is no chat completion, of a server that gave others."""
+_BYTES_PER_TOKEN = 4
+"""Bytes of UTF-8 that count as a token where the server counts none."""
 
 
 def _client_errors() -> type[Exception]:

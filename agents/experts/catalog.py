@@ -302,7 +302,9 @@ def endpoint_chat(name: str, spec: ExpertSpec) -> ChatModel:
     endpoint = _endpoint(name, spec)
     options = msgspec.structs.asdict(endpoint)
     limits = {field: options.pop(field) for field in ("requests_per_minute", "tokens_per_minute")}
-    chat = OpenAIChat(options.pop("base_url"), spec.model or name, price=spec.price, **options)
+    names = {field: f"endpoint.{field}" for field in options} | {"model": "model", "price": "price"}
+    base_url, model = options.pop("base_url"), spec.model or name
+    chat = OpenAIChat(base_url, model, price=spec.price, option_names=names, **options)
     if not any(limits.values()):
         return chat
     return RateLimitedChat(chat, **limits, max_concurrency=endpoint.max_concurrency)

@@ -70,6 +70,7 @@ class Endpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     max_retries: Annotated[int, Meta(ge=0)] = 4
     max_concurrency: Annotated[int, Meta(ge=1)] = 16
     max_tokens_field: str = "max_tokens"
+    reasoning_field: str | None = None
     extra: dict[str, Any] = {}
 
 

@@ -1,7 +1,7 @@
 """Messages of models: what is thought, said and called in them, and what they count.
 
 Whatever reads what a model wrote, be it an environment, a client, a sub-agent or a renderer, reads it by
-`toolorchestra.agents.messages.reading`.
+`toolorchestra.agents.messages.reading`; what goes back to a server is in `toolorchestra.agents.messages.history`.
 """
 
 import lazy_loader

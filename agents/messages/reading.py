@@ -21,6 +21,7 @@ from typing import Any
 import msgspec
 
 from toolorchestra.agents.messages.call_forms import MAX_CALLS, find_calls
+from toolorchestra.agents.messages.content import PART_TYPES, REASONING_FIELDS, parts_of, thought_in
 from toolorchestra.agents.messages.json_calls import (
     ARGUMENT_KEYS,
     EXPECTED,
@@ -45,8 +46,6 @@ from toolorchestra.agents.messages.written_values import name_in
 
 MAX_MESSAGE_CHARACTERS = 1_000_000
 """Characters of one message; a longer one is answered with an error and not read."""
-REASONING_KEYS = ("reasoning_content", "reasoning", "thinking")
-"""Fields of a message that hold thoughts, by the names that servers use."""
 _MAX_ID = 64
 _MAX_TRIES = 8  # places in a text where JSON is looked for in vain
 
@@ -241,7 +240,7 @@ def _calls_in_json(value: Any, text: str, known: Collection[str], *, only: bool)
 
 
 def _read_mapping(action: Mapping[str, Any], known: Collection[str]) -> ModelMessage:
-    if not any(key in action for key in ("role", "content", "tool_calls", "function_call", *REASONING_KEYS)):
+    if not any(key in action for key in ("role", "content", "tool_calls", "function_call", *REASONING_FIELDS)):
         return _read_structured([action])
     raw, apart = _contents(action)
     content = action.get("content")
@@ -274,55 +273,31 @@ def _structured(calls: Sequence[Any], text: str, apart: str, form: str = "") -> 
 
 
 def _are_parts(items: Sequence[Any]) -> bool:
-    """Return whether a list holds the parts of a message, as Anthropic and OpenAI's newer interface have them."""
-    return any(isinstance(item, Mapping) and item.get("type") in _PART_TYPES for item in items)
-
-
-_SAID = ("text", "output_text", "refusal")
-_THOUGHT = ("thinking", "reasoning", "redacted_thinking")
-_CALLED = ("tool_use", "function_call")
-_PART_TYPES = frozenset((*_SAID, *_THOUGHT, *_CALLED, "message"))
+    """Return whether a list holds the parts of a message, and not calls."""
+    return any(isinstance(item, Mapping) and item.get("type") in PART_TYPES for item in items)
 
 
 def _read_parts(parts: Sequence[Any], raw: str, apart: str, known: Collection[str]) -> ModelMessage:
-    calls, wrong = [], None
-    for part in parts:
-        kind = part.get("type", "text") if isinstance(part, Mapping) else type(part).__name__
-        if kind in _CALLED:
-            calls.append(part)
-        elif not isinstance(part, str) and kind not in _PART_TYPES:
-            wrong = bad_call(f"A part of the message is of type {kind!r}. Expected text, thinking or calls.")
+    found = list(parts_of(parts))
+    calls = [part for kind, part in found if kind == "call"]
     message = _structured(calls, raw, apart, f"`{calls[0]['type']}`") if calls else _read_text(raw, known, apart)
-    return msgspec.structs.replace(message, calls=(*message.calls, wrong)) if wrong else message
+    unknown = next((part for kind, part in found if kind == "unknown"), None)
+    if unknown is None:
+        return message
+    form = repr(unknown.get("type")) if isinstance(unknown, Mapping) else type(unknown).__name__
+    wrong = bad_call(f"A part of the message is of type {form[:80]}. Expected text, thinking or calls.")
+    return msgspec.structs.replace(message, calls=(*message.calls, wrong))
 
 
 def _contents(message: Any) -> tuple[str, str]:
     """Return the text of a message in any form, and the thoughts in fields and parts of their own."""
-    if isinstance(message, str):
-        return message, ""
-    if isinstance(message, (list, tuple)):
-        message = {"content": message}
     if not isinstance(message, Mapping):
-        return "", ""
-    content = message.get("content")
-    texts = [content] if isinstance(content, str) else []
-    thoughts = [text for key in REASONING_KEYS if isinstance(text := message.get(key), str)]
-    for part in content if isinstance(content, (list, tuple)) else ():
-        if isinstance(part, str):
-            texts.append(part)
-        elif isinstance(part, Mapping) and part.get("type") == "message":
-            said, thought = _contents(part) if not isinstance(part.get("content"), Mapping) else ("", "")
-            texts.append(said)
-            thoughts.append(thought)
-        elif isinstance(part, Mapping):
-            kind = part.get("type", "text")
-            values = (part.get(key) for key in ("text", "refusal", "thinking", "reasoning", "summary", "content"))
-            value = next((value for value in values if value), "")
-            if isinstance(value, (list, tuple)):
-                value = "\n".join(str(one.get("text", "")) for one in value if isinstance(one, Mapping))
-            if isinstance(value, str) and kind in (*_SAID, *_THOUGHT):
-                (texts if kind in _SAID else thoughts).append(value)
-    return "".join(texts), _clean("\n".join(filter(None, dict.fromkeys(thoughts)))[:MAX_MESSAGE_CHARACTERS])
+        message = {"content": message}
+    thoughts = [thought_in(message.get(field)) for field in REASONING_FIELDS]
+    parts = list(parts_of(message.get("content")))
+    thoughts += [part for kind, part in parts if kind == "thought"]
+    apart = "\n".join(filter(None, dict.fromkeys(thoughts)))
+    return "".join(part for kind, part in parts if kind == "text"), _clean(apart[:MAX_MESSAGE_CHARACTERS])
 
 
 def _read_items(calls: Sequence[Any], form: str) -> tuple[tuple[ParsedCall, ...], int]:

@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import json
 import os
+import pickle
 import signal
 import socket
 import threading
@@ -20,7 +21,7 @@ from waiting import until
 
 from toolorchestra.agents.chat import bounded_requests, openai_chat
 from toolorchestra.agents.chat.base import BatchError, ChatRequest, Completion, Price, Usage
-from toolorchestra.agents.chat.openai_chat import OpenAIChat
+from toolorchestra.agents.chat.openai_chat import NoAnswerWarning, OpenAIChat
 from toolorchestra.toolscale.errors import ExpertError, OptionError
 
 TOOL = {
@@ -33,6 +34,7 @@ TOOL = {
 }
 
 
+CALL = {"id": "a", "type": "function", "function": {"name": "get_dish", "arguments": '{"dish":""}'}}
 INVALID_UTF8 = b'{"choices": [{"message": {"content": "\xff"}}]}'
 
 
@@ -269,10 +271,29 @@ def test_no_server_at_all_says_where_one_was_expected(connect: Connect) -> None:
         [],
     ],
 )
-def test_a_malformed_answer_is_shown(server: Server, connect: Connect, answer: Any) -> None:
+def test_a_malformed_answer_is_asked_for_again_and_then_shown(server: Server, connect: Connect, answer: Any) -> None:
+    answers = [(200, answer), (200, answer), (200, reply())]
+    server.respond = lambda body: answers.pop(0)
+    assert connect(max_retries=2).complete([ask("Hi")])[0].text == "Hello."
     server.respond = lambda body: (200, answer)
-    with pytest.raises(ExpertError, match=r"expected a chat completion from .* Check that base_url="):
-        connect().complete([ask("Hi")])
+    with pytest.raises(ExpertError, match=r"expected a chat completion from .* in 2 attempts .* Check that base_url="):
+        connect(max_retries=1).complete([ask("Hi")])
+    assert len(server.bodies) == 3 + 2
+
+
+def test_a_server_that_has_answered_before_is_asked_again_for_longer(server: Server, connect: Connect) -> None:
+    chat = connect(max_retries=2)
+    chat.complete([ask("Hi")])
+    answers = [*[(200, {"choices": []})] * 6, (200, reply("At last."))]
+    server.respond = lambda body: answers.pop(0)
+    assert chat.complete([ask("Hi")])[0].text == "At last."
+    server.respond = lambda body: (200, {"choices": []})
+    with pytest.raises(ExpertError, match=r"in 7 attempts \(expected a message, got choices: \[\]\)"):
+        chat.complete([ask("Hi")])
+    server.respond = lambda body: (500, b"")
+    with pytest.raises(ExpertError, match="status 500"):
+        chat.complete([ask("Hi")])
+    assert len(server.bodies) == 1 + 7 + 7 + 3
 
 
 def test_text_that_cannot_be_sent_fails_its_request_only(connect: Connect) -> None:
@@ -280,11 +301,36 @@ def test_text_that_cannot_be_sent_fails_its_request_only(connect: Connect) -> No
         connect().complete([ask("Hi"), ask("lone surrogate \ud800")])
 
 
-def test_an_answer_without_counts_cannot_be_charged(server: Server, connect: Connect) -> None:
-    server.respond = lambda body: (200, {**reply(), "usage": None})
-    assert connect().complete([ask("Hi")])[0].prompt_tokens == 0
-    with pytest.raises(ExpertError, match="expected token counts"):
-        connect(price=Price(1, 1)).complete([ask("Hi")])
+@pytest.mark.parametrize(
+    "usage",
+    [
+        None,
+        {},
+        {"prompt_tokens": None, "completion_tokens": None},
+        {"prompt_tokens": 0, "completion_tokens": 0},
+        {"total_tokens": 0},
+        {"output_tokens": 0},
+        "many",
+    ],
+)
+def test_what_a_server_does_not_count_is_counted_from_the_text_and_charged(
+    server: Server, connect: Connect, usage: Any
+) -> None:
+    server.respond = lambda body: (200, {**reply("x" * 400), "usage": usage})
+    (short, long) = connect(price=Price(1, 10)).complete([ask("Hi"), ask("y" * 4000)])
+    assert short.completion_tokens == long.completion_tokens == 100
+    assert long.prompt_tokens == pytest.approx(short.prompt_tokens + 1000, abs=1)
+    assert short.cost == (short.prompt_tokens + 1000) / 1e6
+
+
+def test_thoughts_and_calls_that_are_not_counted_are_charged_too(server: Server, connect: Connect) -> None:
+    message = {"content": "", "reasoning_content": "x" * 400, "tool_calls": [CALL]}
+    server.respond = lambda body: (200, {"choices": [{"message": message}], "usage": {"prompt_tokens": 7}})
+    (completion,) = connect(price=Price(1, 10)).complete([ask("Hi")])
+    assert completion.prompt_tokens == 7
+    assert completion.completion_tokens == 100 + len('get_dish{"dish":""}') // 4 + 1
+    assert completion.message == {"role": "assistant", **message, "tool_calls": [CALL], "content": ""}
+    assert completion.action == completion.message
 
 
 @pytest.mark.parametrize("read", [-1, 10_000_001, 1e30, "many"])
@@ -372,6 +418,58 @@ def test_a_key_is_sent_only_where_it_is_named(
 def test_options_that_contradict_each_other_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         OpenAIChat("http://127.0.0.1:1/v1", "m", **options)
+
+
+# thoughts
+
+
+def thinking(**message: Any) -> list[dict[str, Any]]:
+    """A conversation whose first message has thoughts, by the name of our own."""
+    said = {"role": "assistant", "content": "", "tool_calls": [CALL], **message}
+    result = {"role": "tool", "tool_call_id": "a", "content": "Soup"}
+    return [{"role": "user", "content": "Hi"}, said, result]
+
+
+@pytest.mark.parametrize(
+    ("option", "sent_by_server", "back"),
+    [
+        (None, "reasoning_content", "reasoning_content"),
+        (None, "reasoning", "reasoning"),
+        (None, "thinking", "thinking"),
+        (None, None, None),
+        ("", "reasoning_content", None),
+        ("reasoning", None, "reasoning"),
+        ("reasoning", "reasoning_content", "reasoning"),
+    ],
+)
+def test_thoughts_go_back_by_the_name_that_the_server_gives_them_or_the_one_chosen(
+    server: Server, connect: Connect, option: str | None, sent_by_server: str | None, back: str | None
+) -> None:
+    message = {"content": "Hello.", **({sent_by_server: "Hm."} if sent_by_server else {})}
+    server.respond = lambda body: (200, {"choices": [{"message": message}]})
+    chat = connect(reasoning_field=option)
+    (first,) = chat.complete([ask("Hi")])
+    assert first.reasoning == ("Hm." if sent_by_server else "")
+    pickle.loads(pickle.dumps(chat)).complete([ChatRequest(thinking(reasoning_content="Soup?"))])
+    (said,) = (one for one in server.bodies[-1]["messages"] if one["role"] == "assistant")
+    assert {name: text for name, text in said.items() if text == "Soup?"} == ({back: "Soup?"} if back else {})
+
+
+def test_thoughts_are_not_sent_to_a_server_that_has_shown_none(server: Server, connect: Connect) -> None:
+    connect().complete([ChatRequest(thinking(reasoning="Soup?"))])
+    assert server.bodies[0]["messages"] == thinking()
+
+
+@pytest.mark.parametrize("names", [None, {"base_url": "--llm", "max_tokens": "--max-tokens"}, {}])
+def test_an_answer_of_thoughts_alone_is_warned_of_once(server: Server, connect: Connect, names: Any) -> None:
+    message = {"content": None, "reasoning_content": "Long thought"}
+    server.respond = lambda body: (200, {"choices": [{"message": message, "finish_reason": "length"}]})
+    chat = connect(option_names=names)
+    raised = "" if names == {} else "Raise --max-tokens; " if names else "Raise max_tokens=; "
+    with pytest.warns(NoAnswerWarning, match=f"none within 9 tokens.*{raised}") as warned:
+        completion = chat.complete([ask("Hi", max_tokens=9)] * 3)[-1]
+    assert (completion.text, completion.reasoning, completion.finish_reason) == ("", "Long thought", "length")
+    assert len(warned) == 1
 
 
 # streamed

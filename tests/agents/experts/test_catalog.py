@@ -326,9 +326,26 @@ def test_an_entry_with_an_endpoint_is_the_real_model(tmp_path: Path, monkeypatch
     assert (made["price"], made["budget"], made["max_retries"]) == (Price(0.8, 0.8), 2.5, 7)
     assert made["deadline"] == 90.0
     assert (made["api_key_env"], made["extra"]) == ("KEY", {"seed": None})
+    assert made["reasoning_field"] is None
     limits = f"{endpoint}, requests_per_minute: 60"
     limited = Catalog.load(written(tmp_path, f"experts: {{qwen3-32b: {{endpoint: {{{limits}}}}}}}"))
     assert isinstance(limited.chat("qwen3-32b"), RateLimitedChat)
+
+
+def test_a_real_expert_is_told_its_thoughts_as_its_entry_says_and_errors_name_keys(
+    fake_server: Any, tmp_path: Path
+) -> None:
+    fake_server.respond = lambda body: (404, b"nothing here")
+    entry = f"endpoint: {{base_url: '{fake_server.url}', reasoning_field: reasoning}}"
+    catalog = Catalog.load(written(tmp_path, f"experts: {{qwen3-32b: {{{entry}}}}}"))
+    call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    said = {"role": "assistant", "content": "", "tool_calls": [call], "reasoning_content": "Hm."}
+    chat: Any = catalog.chat("qwen3-32b")
+    with pytest.raises(BatchError, match=r"Correct model or endpoint\.base_url\."):
+        chat.complete([ChatRequest([said])])
+    chat.close()
+    assert fake_server.bodies[0]["messages"][0]["reasoning"] == "Hm."
+    assert "reasoning_content" not in fake_server.bodies[0]["messages"][0]
 
 
 def test_a_real_expert_is_retried_kept_to_its_budget_recorded_and_replayed_over_http(
