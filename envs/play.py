@@ -22,6 +22,7 @@ from toolorchestra.envs.model_judge import ModelJudge, review
 from toolorchestra.envs.orchestrator_rates import OrchestratorRates
 from toolorchestra.envs.parsing import MAX_MESSAGE_CHARACTERS, Message, ParsedCall
 from toolorchestra.envs.token_counts import BYTES, opening_size, text_size
+from toolorchestra.envs.unjudged import INVALID_OUTCOMES, error_text, no_answer_after
 from toolorchestra.envs.world import World, WorldSession
 from toolorchestra.toolscale.answers import in_form
 from toolorchestra.toolscale.domain import Domain
@@ -317,7 +318,7 @@ class Play(ABC):
         """End the episode by an infrastructure error."""
         self.truncated = True
         self.episode.outcome = outcome
-        self.episode.why = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
+        self.episode.why = error if isinstance(error, str) else error_text(error)
 
     # --- machinery
 
@@ -377,11 +378,25 @@ class Play(ABC):
             else:
                 histories[name].append({"role": "user", "content": text})
         if episode.outcome is None and (reason := self._limit_reached()):
-            self.truncated = True
-            self.close(solved=False, why=reason)
-        if episode.outcome == "solved" or episode.outcome == "failed":
+            self.stop(reason)
+        elif episode.outcome == "solved" or episode.outcome == "failed":
             self._pay(solved=episode.outcome == "solved")
         return turn
+
+    def stop(self, why: str, outcome: Outcome = "failed") -> None:
+        """End the episode from outside, between two messages; nothing happens if it is over.
+
+        It is ``failed`` with the reward as by a limit of its own, or one of `INVALID_OUTCOMES` without any.
+        """
+        if self.over:
+            return
+        if outcome in INVALID_OUTCOMES:
+            self._break_off(outcome, why)
+        else:
+            self.truncated = True
+            self.close(solved=False, why=why)
+        if self.episode.outcome == "failed":
+            self._pay(solved=False)
 
     def _charge(self, agent: str, message: Message, rates: OrchestratorRates) -> tuple[tuple[int, int], float, float]:
         """Let an agent's message cost money and take time; return its tokens, read and written, and both."""
@@ -480,5 +495,5 @@ class Play(ABC):
         if limits.seconds is not None and episode.clock > limits.seconds:
             return f"the time of {limits.seconds:g} s is spent"
         if len(episode.turns) >= limits.turns:
-            return f"no answer after {limits.turns} turns"
+            return no_answer_after(limits.turns)
         return ""

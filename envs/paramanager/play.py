@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from toolorchestra.agents.subagents.parsing import spoken, tag
-from toolorchestra.envs.episode import CallRecord, Turn
+from toolorchestra.envs.episode import CallRecord, Outcome, Turn
 from toolorchestra.envs.paramanager.prompts import TEXTS
 from toolorchestra.envs.paramanager.rewards import (
     FINAL,
@@ -87,6 +87,7 @@ class ParaManagerPlay(ToolCallingPlay):
         self.units = {name: tool.units for name, tool in self.tools.items() if isinstance(tool, RoleTool)}
         self._tokens = sum(length(turn, self.rules.count_tokens) for turn in self.episode.turns)
         self._cost_units = cost_units(self.episode.turns, self.units)
+        self._reminder = ""  # at the end of the last observation
         self.messages[-1]["content"] += f"\n\n{self.budget}"
 
     @property
@@ -101,10 +102,23 @@ class ParaManagerPlay(ToolCallingPlay):
 
     def act(self, action: Any) -> Turn:
         """Take one message of the orchestrator and return the round; never raises for what the message says."""
+        self._reminder = ""
         turn = super().act(action)
         self._tokens += length(turn, self.rules.count_tokens)
         self._cost_units += cost_units((turn,), self.units)
         return turn if self.over else self._remind(turn)
+
+    def stop(self, why: str, outcome: Outcome = "failed") -> None:
+        """End the episode; the budget left is not shown, and not counted, where no message follows."""
+        turns, messages, reminder = self.episode.turns, self.messages, self._reminder
+        if reminder and not self.over:
+            turn, last = turns[-1], messages[-1]
+            observation = turn.observation.removesuffix(f"\n{reminder}")
+            turns[-1] = msgspec.structs.replace(turn, observations={turn.agent: observation})
+            shown = last["content"].removesuffix(reminder).removesuffix("\n")
+            messages[-1:] = [{**last, "content": shown}] if shown else []
+            self._reminder = ""
+        super().stop(why, outcome)
 
     def _take(self, agent: str, message: Message) -> None:
         if not message.calls:
@@ -160,6 +174,7 @@ class ParaManagerPlay(ToolCallingPlay):
     def _remind(self, turn: Turn) -> Turn:
         """Add the budget left to the end of the observation."""
         left, count = str(self.budget), self.rules.count_tokens
+        self._reminder = left
         observation = f"{turn.observation}\n{left}"
         self._tokens += count(observation) - count(turn.observation)
         if turn.agent in self._conversations:
