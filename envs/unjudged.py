@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, get_args
 
 from toolorchestra.envs.episode import Episode, Outcome
+from toolorchestra.envs.parsing import Message
 from toolorchestra.toolscale.errors import DomainError, OptionError, TaskError, ToolOrchestraError, UnknownNameError
 
 INVALID_OUTCOMES = ("infra_error", "judge_error")
@@ -67,21 +68,26 @@ def finite(reward: Any) -> float:
     return value
 
 
-def misfit(space: Any, action: Any) -> str:
-    """Return what is wrong with an action outside of an action space, which is the failure of who acts; else nothing.
+def fitted(space: Any, action: Any) -> tuple[Any, str]:
+    """Return an action for an environment of others, and what is wrong with it: the failure of who acts, or nothing.
 
-    Calls as a list are not looked at: spaces of text do not describe them.
+    White space and thoughts around a text do not count, where it is outside of the action space with them. Calls as a
+    list are not looked at: spaces of text do not describe them.
 
     >>> from gymnasium.spaces import Text
-    >>> misfit(Text(3, charset="0123456789"), "seven")
+    >>> fitted(Text(3, charset="0123456789"), "<think>Even.</think> 8")
+    ('8', '')
+    >>> fitted(Text(3, charset="0123456789"), "seven")[1]
     "expected an action in Text(1, 3, charset=0123456789), got 'seven'"
     """
     if space is None or isinstance(action, list) or space.contains(action):
-        return ""
+        return action, ""
+    if isinstance(action, str) and space.contains(said := Message(action).spoken):
+        return said, ""
     shown, given = (
         text if len(text) <= _CHARACTERS else f"{text[:_CHARACTERS]}…" for text in (str(space), repr(action))
     )
-    return f"expected an action in {shown}, got {given}"
+    return action, f"expected an action in {shown}, got {given}"
 
 
 def unjudged_reason(episode: Episode) -> str | None:

@@ -42,7 +42,7 @@ from toolorchestra.envs.unjudged import (
     MISTAKES,
     error_text,
     finite,
-    misfit,
+    fitted,
     named_outcome,
     no_answer_after,
     no_answer_within,
@@ -313,12 +313,15 @@ class RolloutEngine:
         row.turns += 1
         row.well_formed &= decoded.well_formed
         play = getattr(slot.env.unwrapped, "play", None)
-        if not isinstance(play, Play) and (wrong := misfit(getattr(slot.env, "action_space", None), decoded.action)):
-            row.messages.append({"role": "assistant", "content": str(decoded.action)})
-            self._end(slot, "failed", wrong)
-            return
+        action = decoded.action
+        if not isinstance(play, Play):
+            action, wrong = fitted(getattr(slot.env, "action_space", None), action)
+            if wrong:
+                row.messages.append({"role": "assistant", "content": str(action)})
+                self._end(slot, "failed", wrong)
+                return
         try:
-            observation, reward, terminated, truncated, info = slot.env.step(decoded.action)
+            observation, reward, terminated, truncated, info = slot.env.step(action)
             row.reward += finite(reward)
         except MISTAKES:
             raise

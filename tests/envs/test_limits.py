@@ -13,7 +13,7 @@ from toolorchestra.agents.policies.base import Policy
 from toolorchestra.envs import make_multiagent
 from toolorchestra.envs.episode import Episode
 from toolorchestra.envs.playing import Reset, play_all, stop
-from toolorchestra.envs.unjudged import misfit, named_outcome
+from toolorchestra.envs.unjudged import fitted, named_outcome
 
 MENU = '<tool_call>{"name": "list_menu", "arguments": {}}</tool_call>'
 PYTHON = '<tool_call>{"name": "python", "arguments": {"code": "print(1)"}}</tool_call>'
@@ -158,5 +158,5 @@ def test_an_outcome_is_what_the_environment_names_or_its_own_end_with_a_reward(
     ],
 )
 def test_an_action_outside_of_a_space_is_told_with_what_was_expected(space: Any, action: Any, right: bool) -> None:
-    wrong = misfit(space, action)
-    assert wrong == ("" if right else f"expected an action in {space}, got {action!r}")
+    wrong = "" if right else f"expected an action in {space}, got {action!r}"
+    assert fitted(space, action) == (action, wrong)

@@ -421,7 +421,7 @@ def test_an_option_that_cannot_be_used_is_the_callers_mistake() -> None:
         engine.play(Script(), [RolloutRequest(0, Start(0, (("task_id", "nowhere"),)))])
 
 
-@pytest.mark.parametrize("action", ["seven", "", "1234", " 7", "٧"])
+@pytest.mark.parametrize("action", ["seven", "", "1234", "<think>7", "٧"])
 def test_an_action_outside_of_a_foreign_space_is_the_policys_failure(action: str) -> None:
     class Digits(gym.Env[str, str]):
         action_space = gym.spaces.Text(3, charset="0123456789")
@@ -436,5 +436,7 @@ def test_an_action_outside_of_a_foreign_space_is_the_policys_failure(action: str
     expected = f"expected an action in Text(1, 3, charset=0123456789), got {action!r}"
     assert (row.outcome, row.why, row.reward, row.turns) == ("failed", expected, 0.0, 1)
     assert row.messages[-1] == {"role": "assistant", "content": action}
-    (row,) = RolloutEngine(Digits, saying("7"), max_turns=3).play(Script(), [RolloutRequest(0, Start(0))])
+    (row,) = RolloutEngine(Digits, saying("<think>a</think> 7\n"), max_turns=3).play(
+        Script(), [RolloutRequest(0, Start(0))]
+    )
     assert (row.outcome, row.why, row.reward) == ("failed", "no answer after 3 turns", 21.0)  # the sum so far
