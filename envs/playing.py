@@ -20,8 +20,8 @@ from toolorchestra.agents.chat.base import BatchError, ChatModel, ChatRequest, C
 from toolorchestra.agents.event_loop import iterate, together
 from toolorchestra.agents.policies.base import Info, Policy
 from toolorchestra.agents.policies.chat_policy import ChatPolicy
-from toolorchestra.envs.episode import Episode, Outcome
-from toolorchestra.envs.play import Play
+from toolorchestra.envs.episode import Episode
+from toolorchestra.envs.played import stop
 from toolorchestra.envs.step_threads import StepThreads
 from toolorchestra.envs.unjudged import error_text, no_answer_after, unjudged_reason
 from toolorchestra.toolscale.errors import ExpertError
@@ -32,20 +32,6 @@ class Reset(msgspec.Struct, frozen=True):
 
     seed: int | None
     options: dict[str, Any]
-
-
-def stop(env: gymnasium.Env[Any, Any], why: str, outcome: Outcome = "failed") -> Episode | None:
-    """End the episode of an environment from outside, and return its record; None if it is none of this library.
-
-    See `Play.stop`. Nothing happens to an episode that is over, or that was never begun.
-    """
-    inner = env.unwrapped
-    inner = getattr(inner, "multi_agent_env", inner)
-    play = getattr(inner, "play", None) if getattr(inner, "_play", None) is not None else None
-    if not isinstance(play, Play):
-        return None
-    play.stop(why, outcome)
-    return play.episode
 
 
 Ask = Callable[[ChatRequest], Awaitable[Completion]]

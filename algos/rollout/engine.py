@@ -35,18 +35,9 @@ from toolorchestra.envs.calls_made import MadeCall, calls_made
 from toolorchestra.envs.episode import Episode
 from toolorchestra.envs.parsing import parse
 from toolorchestra.envs.play import Play
-from toolorchestra.envs.playing import stop
+from toolorchestra.envs.played import PlayedEpisode
 from toolorchestra.envs.step_threads import StepThreads
-from toolorchestra.envs.unjudged import (
-    INVALID_OUTCOMES,
-    MISTAKES,
-    error_text,
-    finite,
-    fitted,
-    named_outcome,
-    no_answer_after,
-    no_answer_within,
-)
+from toolorchestra.envs.unjudged import INVALID_OUTCOMES, no_answer_after, no_answer_within
 
 
 class RolloutRequest(NamedTuple):
@@ -138,13 +129,11 @@ class Row:
 class _Slot:
     """An environment and the episode being played in it."""
 
-    env: gym.Env[Any, Any]
+    game: PlayedEpisode
     row: Row
     trajectory: TokenTrajectory
     tools: Sequence[Mapping[str, Any]]
     seen: list[int] = field(default_factory=list)  # every id so far, to check that prompts only grow
-    over: bool = False
-    sound: bool = True  # the environment has raised nothing
 
 
 class RolloutEngine:
@@ -259,12 +248,12 @@ class RolloutEngine:
             for attempt in range(self.retries + 1):
                 env = self._free.pop() if self._free else self.make_env()
                 slot = self._playing[number] = await steps.run(env, partial(self._start, env, request))
-                while not slot.over:
+                while not slot.game.outcome:
                     key = draw_key(seed, attempt, slot.row.turns)
                     drawn = await self._sample(slot, sample, key)
                     await steps.run(env, partial(self._step, slot, drawn))
                     progress()
-                if slot.sound:
+                if slot.game.sound:
                     self._free.append(env)
                 else:  # of unknown state
                     with suppress(Exception):
@@ -281,18 +270,21 @@ class RolloutEngine:
             progress()
 
     def _start(self, env: gym.Env[Any, Any], request: RolloutRequest) -> _Slot:
-        row = Row(request.group, self.agent, [], task_id=str(request.start.seed))
-        slot = _Slot(env, row, TokenTrajectory(), ())
-        try:
-            observation, info = env.reset(seed=request.start.seed, options=request.start.reset_options())
-            row.messages = list(info.get("messages") or [{"role": "user", "content": str(observation)}])
-            slot.tools = list(info.get("tools") or ())
-            row.preference, row.difficulty = info.get("preference"), int(info.get("difficulty") or 0)
-            row.task_id = str(info.get("task_id", row.task_id))
-        except MISTAKES:
-            raise
-        except Exception as error:  # of one episode: the others go on
-            self._break_off(slot, error)
+        game = PlayedEpisode(env)
+        game.reset(seed=request.start.seed, options=request.start.reset_options())
+        info = game.info
+        row = Row(
+            group=request.group,
+            agent=self.agent,
+            prompt_ids=[],
+            preference=info.get("preference"),
+            task_id=str(info.get("task_id", request.start.seed)),
+            difficulty=int(info.get("difficulty") or 0),
+            messages=list(info.get("messages") or [{"role": "user", "content": str(game.observation)}]),
+        )
+        slot = _Slot(game, row, TokenTrajectory(), list(info.get("tools") or ()))
+        if game.outcome:
+            self._end(slot)
         else:
             slot.trajectory.read(self.renderer.encode_prompt(row.messages, slot.tools))
             row.prompt_ids = slot.trajectory.ids.copy()
@@ -307,68 +299,45 @@ class RolloutEngine:
         return drawn
 
     def _step(self, slot: _Slot, sample: Sample) -> None:
-        row = slot.row
+        row, game = slot.row, slot.game
         slot.trajectory.write(sample)
         decoded = self.renderer.decode_action(sample.ids, slot.tools, row.messages)
+        taken = game.step(decoded.action)
         row.turns += 1
         row.well_formed &= decoded.well_formed
-        play = getattr(slot.env.unwrapped, "play", None)
-        action = decoded.action
-        if not isinstance(play, Play):
-            action, wrong = fitted(getattr(slot.env, "action_space", None), action)
-            if wrong:
-                row.messages.append({"role": "assistant", "content": str(action)})
-                self._end(slot, "failed", wrong)
-                return
-        try:
-            observation, reward, terminated, truncated, info = slot.env.step(action)
-            row.reward += finite(reward)
-        except MISTAKES:
-            raise
-        except Exception as error:  # of one episode: the others go on
-            self._break_off(slot, error)
+        if not taken:
+            row.messages.append({"role": "assistant", "content": str(decoded.action)})
+            self._end(slot)
             return
+        play = getattr(game.env.unwrapped, "play", None)
         if isinstance(play, Play):
             play.sampled(sample.ids, sample.logprobs)
             row.episode, row.design = play.episode, getattr(play, "design", None)
+        info = game.info
         if _parse_error(info):
             row.calls_valid = False
             row.well_formed &= all(call.error is None for call in parse(decoded.action).calls)
         row.cost, row.seconds = float(info.get("cost", 0.0)), float(info.get("clock", 0.0))
-        new = _new_messages(info, len(row.messages), decoded.action, observation)
+        new = _new_messages(info, len(row.messages), decoded.action, game.observation)
         row.messages += new
-        limit = no_answer_after(row.turns)
-        if not (terminated or truncated):
+        if not game.outcome:
             results = self.renderer.encode_results([m for m in new if m["role"] != "assistant"], sample.ids)
-            if row.turns < self.max_turns:
-                if len(slot.trajectory.ids) + len(results) < self.max_ids:
-                    slot.trajectory.read(results)
-                    return
-                limit = no_answer_within(self.max_ids)
-        row.answered = bool(terminated)
-        row.M, row.parts = info.get("M"), info.get("reward_parts", {})
-        if not (terminated or "outcome" in info) and (episode := stop(slot.env, limit)):  # by us, or by a wrapper
-            row.reward += episode.rewards.get(getattr(slot.env.unwrapped, "agent", ""), episode.reward or 0.0)
-            row.M, row.parts = getattr(play, "metrics", None), dict(episode.reward_parts)
-            info = {"outcome": episode.outcome, "verdict": episode.why}
-        why = info.get("verdict", "" if terminated or "outcome" in info else limit)
-        self._end(slot, named_outcome(info, row.reward, terminated=terminated), str(why))
+            if row.turns >= self.max_turns:
+                game.stop(no_answer_after(row.turns))
+            elif len(slot.trajectory.ids) + len(results) >= self.max_ids:
+                game.stop(no_answer_within(self.max_ids))
+            else:
+                slot.trajectory.read(results)
+                return
+        self._end(slot)
 
-    def _break_off(self, slot: _Slot, error: Exception) -> None:
-        """End an episode by an exception of its environment."""
-        slot.sound = False
-        stop(slot.env, error_text(error), "infra_error")
-        self._end(slot, "infra_error", error_text(error))
-
-    def _end(self, slot: _Slot, outcome: str, why: str) -> None:
-        """End an episode, and complete its row."""
-        row, written, start = slot.row, slot.trajectory, len(slot.row.prompt_ids)
-        row.outcome, row.why = outcome, why
+    def _end(self, slot: _Slot) -> None:
+        """Complete the row of an episode that is over."""
+        row, game, written, start = slot.row, slot.game, slot.trajectory, len(slot.row.prompt_ids)
+        row.reward, row.outcome, row.why, row.answered = game.reward, game.outcome, game.why, game.answered
+        row.M, row.parts = game.info.get("M"), game.info.get("reward_parts", {})
         row.calls = calls_made(row.episode) if row.episode else ()
-        if not row.valid:
-            row.reward = float("nan")
         row.completion_ids, row.mask, row.logprobs = written.ids[start:], written.mask[start:], written.logprobs[start:]
-        slot.over = True
 
 
 def _parse_error(info: Mapping[str, Any]) -> bool:

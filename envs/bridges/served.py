@@ -15,7 +15,7 @@ import msgspec
 from toolorchestra.envs.environment_names import make_named
 from toolorchestra.envs.episode import Episode
 from toolorchestra.envs.multiagent.views import CurrentAgentEnv
-from toolorchestra.envs.playing import stop
+from toolorchestra.envs.played import stop
 from toolorchestra.envs.registration import is_multiagent, make_multiagent
 from toolorchestra.toolscale.errors import OptionError, unknown_name
 

@@ -12,7 +12,8 @@ from gymnasium.spaces import Discrete, Text
 from toolorchestra.agents.policies.base import Policy
 from toolorchestra.envs import make_multiagent
 from toolorchestra.envs.episode import Episode
-from toolorchestra.envs.playing import Reset, play_all, stop
+from toolorchestra.envs.played import stop
+from toolorchestra.envs.playing import Reset, play_all
 from toolorchestra.envs.unjudged import fitted, named_outcome
 
 MENU = '<tool_call>{"name": "list_menu", "arguments": {}}</tool_call>'
