@@ -51,10 +51,10 @@ class EpisodeLimits:
     result_characters: int = 16_384
 
     def __post_init__(self) -> None:
-        for name in ("turns", "cost", "seconds", "result_characters"):
-            value = getattr(self, name)
+        limits = {"max_turns": self.turns, "max_cost": self.cost, "max_seconds": self.seconds}
+        for name, value in {**limits, "result_characters": self.result_characters}.items():
             if value is not None and not value > 0:
-                raise OptionError(f"The limit `{name}` must be positive, got {value!r}.")
+                raise OptionError(f"`{name}` must be positive, got {value!r}.")
 
 
 Rewrite = Callable[[list[dict[str, Any]]], list[dict[str, Any]]]

@@ -68,9 +68,10 @@ class Rules(EpisodeLimits):
     result_tokens: int = MAX_RESULT_TOKENS
 
     def __post_init__(self) -> None:
+        for name, value in {"max_rounds": self.turns, "max_calls": self.calls}.items():
+            if not value >= 1:
+                raise OptionError(f"`{name}` must be at least 1, got {value!r}.")
         super().__post_init__()
-        if self.calls < 1:
-            raise OptionError(f"The limit `calls` must be at least 1, got {self.calls!r}.")
 
 
 class ParaManagerPlay(ToolCallingPlay):
