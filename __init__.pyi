@@ -1,3 +1,4 @@
+from . import testing as testing
 from .envs.bridges import trl as trl
 from .envs.checks import check_environment as check_environment
 from .envs.episode import Episode as Episode

@@ -23,6 +23,7 @@ from toolorchestra.algos.options_one_agent import DemonstrationOptions, TeacherN
 from toolorchestra.algos.rollout.starts import Start, starts
 from toolorchestra.envs.episode import Episode, read_episodes
 from toolorchestra.envs.masorchestra.teacher import DesignTeacher
+from toolorchestra.envs.unjudged import named_outcome
 from toolorchestra.toolscale.errors import OptionError
 
 _RESPONSES = re.compile(r"<tool_response>\n(.*?)\n</tool_response>", re.DOTALL)
@@ -54,7 +55,7 @@ def play_policy(env: gym.Env[Any, Any], policy: Policy, plays: Iterable[Start]) 
             observation, reward, terminated, truncated, info = env.step(policy.act(observation, info))
             total, over = total + float(reward), terminated or truncated
         if terminated:
-            solved = info["outcome"] == "solved" if "outcome" in info else total > 0
+            solved = named_outcome(info, total, terminated=terminated) == "solved"
             yield Demonstration(until_last_action(map(structured, info["messages"])), tools, difficulty, solved)
 
 

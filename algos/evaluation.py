@@ -17,16 +17,15 @@ from toolorchestra.agents.builtin.model import TokenPolicy
 from toolorchestra.agents.policies.base import Policy
 from toolorchestra.algos import call_statistics, design_statistics, ranks
 from toolorchestra.algos.batching import chunks
-from toolorchestra.algos.rollout.engine import INVALID_OUTCOMES, RolloutEngine, RolloutRequest, Row
+from toolorchestra.algos.rollout.engine import RolloutEngine, RolloutRequest, Row
 from toolorchestra.algos.rollout.generation import Generation
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot
 from toolorchestra.algos.rollout.starts import Start
 from toolorchestra.algos.rollout.team_generation import TeamGeneration
 from toolorchestra.algos.sharding import gathered
 from toolorchestra.algos.stats import known_mean
-from toolorchestra.envs.episode import Episode
 from toolorchestra.envs.playing import Reset, play_all
-from toolorchestra.envs.unjudged import require_judged
+from toolorchestra.envs.unjudged import INVALID_OUTCOMES, require_judged
 from toolorchestra.toolscale.answers import equal, final_answer
 from toolorchestra.toolscale.jsonl import write_jsonl
 
@@ -109,7 +108,7 @@ def row_means(rows: Sequence[Row], *names: str) -> dict[str, float]:
 
 
 def mean_parts(rows: Sequence[Row]) -> dict[str, float]:
-    """Return the mean of each part of the reward, where there are parts; 0 for an episode that was broken off."""
+    """Return the mean of each part of the reward, where there are parts; 0 for an episode that has none."""
     names = next((row.parts for row in rows if row.parts), {})
     return {f"reward_{name}": float(np.mean([row.parts.get(name, 0.0) for row in rows])) for name in names}
 
@@ -135,8 +134,7 @@ def reference(
     resets = [Reset(start.seed or 0, start.reset_options() or {}) for start in plays]
     outcomes: list[float | None] = []
     for one in play_all(make_env, make_policy, resets, in_flight=in_flight):
-        outcome = one.outcome if isinstance(one, Episode) else INVALID_OUTCOMES[0]
-        outcomes.append(None if outcome in INVALID_OUTCOMES else float(outcome == "solved"))
+        outcomes.append(None if one.outcome in INVALID_OUTCOMES else float(one.outcome == "solved"))
     return outcomes
 
 

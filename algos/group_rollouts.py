@@ -117,7 +117,7 @@ def group_rewards(rows: Sequence[Row]) -> NDArray[np.float64]:
     rewards = np.array([row.reward for row in rows])
     vectors = [row.M for row in rows if row.M is not None]
     if preference is not None and vectors:
-        measured = [n for n, row in enumerate(rows) if row.M is not None]  # an episode broken off has no M: it earns 0
+        measured = [n for n, row in enumerate(rows) if row.M is not None]
         rewards[measured] = preference_rewards(np.stack(vectors), preference)
     return rewards
 

@@ -6,6 +6,7 @@ of one agent in `toolorchestra.algos.grpo`, of several in `toolorchestra.algos.m
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 import sys
@@ -29,6 +30,7 @@ from toolorchestra.algos.report import RunLog, set_aside
 from toolorchestra.algos.stats import Interval, paired_bootstrap
 from toolorchestra.toolscale.claim import Claim
 from toolorchestra.toolscale.errors import OptionError, ToolOrchestraError, exit_status
+from toolorchestra.toolscale.flags import error_in_flags
 from toolorchestra.toolscale.writing import out_of_room, write_whole, writing
 
 Report = Callable[[int, dict[str, float]], None]
@@ -53,7 +55,8 @@ def run_script(options: type[Options], train: Callable[[Options], object]) -> No
             elif ranks.main():
                 require_memory(config)
     except ToolOrchestraError as error:
-        print(f"error: {error}", file=sys.stderr)
+        names = [field.name for field in dataclasses.fields(options)]
+        print(f"error: {error_in_flags(error, names, sys.argv[1:])}", file=sys.stderr)
         sys.exit(exit_status(error))
     except KeyboardInterrupt:
         print("\nInterrupted. Add --resume to continue from the last checkpoint.", file=sys.stderr)

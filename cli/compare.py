@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from tyro.conf import Positional, arg
 
@@ -38,14 +38,22 @@ class CompareCommand:
         return 0
 
     def compare(self) -> dict[str, Any]:
-        """Return what is printed; an `OptionError` if the two have no judged task in common."""
-        ours, theirs = (_by_task(file) for file in (self.first, self.second))
-        found = compare_means(ours, theirs)
+        """Return what is printed; an `OptionError` if the two have no judged task in common.
+
+        ``success_of_all`` counts episodes that were not judged as not solved, on the tasks that both have recorded.
+        """
+        one, other = _read(self.first), _read(self.second)
+        found = compare_means(_means(one.judged), _means(other.judged))
         if found is None:
             raise OptionError(
                 f"{self.first} and {self.second} have no judged task in common. Record both with the same --split and "
                 "--seed, or with --episodes all."
             )
+        ours, theirs = _means(one.every), _means(other.every)
+        found["success_of_all"] = _compared(ours, theirs, [task for task in ours if task in theirs], "success")
+        for name in ("episodes", "judged"):
+            rows = (one.every, other.every) if name == "episodes" else (one.judged, other.judged)
+            found[name] = {side: sum(map(len, tasks.values())) for side, tasks in zip("ab", rows, strict=True)}
         return found
 
 
@@ -60,19 +68,12 @@ def compare_means(ours: _Means, theirs: _Means) -> dict[str, Any] | None:
     (paired bootstrap). `p` is that of the exact sign test: the chance that as many tasks or more change for one side if
     both are equally good (McNemar's exact test where every task has one episode in each).
     """
-    from toolorchestra.algos.stats import paired_bootstrap, sign_test
+    from toolorchestra.algos.stats import sign_test
 
     tasks = [task for task in ours if task in theirs]
     if not tasks:
         return None
-    columns: dict[str, Any] = {}
-    for name in ("success", "cost", "clock", "turns"):
-        a, b = ([side[task][name] for task in tasks] for side in (ours, theirs))
-        columns[name] = {
-            "a": sum(a) / len(tasks),
-            "b": sum(b) / len(tasks),
-            "difference": paired_bootstrap(b, a)._asdict(),
-        }
+    columns = {name: _compared(ours, theirs, tasks, name) for name in ("success", "cost", "clock", "turns")}
     changes = {task: theirs[task]["success"] - ours[task]["success"] for task in tasks}
     better = sorted((task for task in tasks if changes[task] > 0), key=lambda task: -changes[task])
     worse = sorted((task for task in tasks if changes[task] < 0), key=lambda task: changes[task])
@@ -87,13 +88,36 @@ def compare_means(ours: _Means, theirs: _Means) -> dict[str, Any] | None:
     }
 
 
-def _by_task(file: Path) -> dict[str, dict[str, float]]:
-    """Return the means of the judged episodes of each task in a file."""
-    found: dict[str, list[dict[str, float]]] = {}
+def _compared(ours: _Means, theirs: _Means, tasks: Sequence[str], name: str) -> dict[str, Any]:
+    """Return both means of a number over tasks, and their difference."""
+    from toolorchestra.algos.stats import paired_bootstrap
+
+    a, b = ([side[task][name] for task in tasks] for side in (ours, theirs))
+    return {"a": sum(a) / len(tasks), "b": sum(b) / len(tasks), "difference": paired_bootstrap(b, a)._asdict()}
+
+
+_Rows = dict[str, list[dict[str, float]]]
+"""Numbers of episodes, by task."""
+
+
+class _Recorded(NamedTuple):
+    """The episodes of a recording that were judged, and all of them, of which only the success is known."""
+
+    judged: _Rows
+    every: _Rows
+
+
+def _read(file: Path) -> _Recorded:
+    found = _Recorded({}, {})
     for one in read_recorded(file):
+        success = {"success": float(one.outcome == "solved")}
+        found.every.setdefault(one.task_id, []).append(success)
         if one.outcome in ("solved", "failed"):
-            values = {"success": one.outcome == "solved", "cost": one.cost, "clock": one.clock, "turns": len(one.turns)}
-            found.setdefault(one.task_id, []).append({name: float(value) for name, value in values.items()})
-    return {
-        task: {name: sum(one[name] for one in rows) / len(rows) for name in rows[0]} for task, rows in found.items()
-    }
+            values = success | {"cost": one.cost, "clock": one.clock, "turns": float(len(one.turns))}
+            found.judged.setdefault(one.task_id, []).append(values)
+    return found
+
+
+def _means(rows: _Rows) -> dict[str, dict[str, float]]:
+    """Return the means of each task."""
+    return {task: {name: sum(one[name] for one in of) / len(of) for name in of[0]} for task, of in rows.items()}

@@ -186,14 +186,20 @@ def comparison_text(found: Mapping[str, Any], first: Path, second: Path, *, show
         return [name, *(f"{scale * one[key]:{form}}" for key in "ab"), change, f"{low} to {high}"]
 
     heads = numbers("A", "B", "B - A", "95 % interval")
-    rows = [row("success", ".1f", 100), row("cost", ".5f"), row("clock", ".2f"), row("turns", ".2f")]
-    rows[0][0], rows[1][0], rows[2][0] = "success, %", "cost, $", "clock, s"
+    rows = [row("success", ".1f", 100), row("success_of_all", ".1f", 100)]
+    rows += [row("cost", ".5f"), row("clock", ".2f"), row("turns", ".2f")]
+    for line, name in zip(rows, ("success, %", "of all, %", "cost, $", "clock, s"), strict=False):
+        line[0] = name
     better, worse, tasks = found["better"], found["worse"], found["tasks"]
     parts: list[RenderableType] = [
         Text(f"A  {first}\nB  {second}", style="dim"),
         plain_table(key(f"mean of {tasks:,} tasks"), *heads, rows=rows),
         Text(f"B is better on {len(better):,} tasks, worse on {len(worse):,}; exact sign test p = {found['p']:.3g}"),
     ]
+    unjudged = {side: found["episodes"][side] - found["judged"][side] for side in "ab"}
+    if any(unjudged.values()):
+        counts = (f"{count:,} of {found['episodes'][side]:,} in {side.upper()}" for side, count in unjudged.items())
+        parts.append(Text(f"not judged: {', '.join(counts)}; success leaves them out", style="magenta"))
     if found["only_a"] or found["only_b"]:
         parts.append(Text(f"left out: {found['only_a']:,} tasks only in A, {found['only_b']:,} only in B", style="dim"))
     for title, names, style in (("better in B", better, "green"), ("worse in B", worse, "red")):

@@ -4,15 +4,17 @@ One dataclass per command: its fields are the options, the text below each is it
 returns the exit status. Heavy modules are imported in `run`, so that ``--help`` is quick.
 """
 
+import dataclasses
 import difflib
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import get_type_hints
 
 import tyro
 
-from toolorchestra.algos.config_files import LEARNERS, ConfigFile, config_argument
+from toolorchestra.algos.config_files import LEARNERS, ConfigFile, config_argument, options_of
 from toolorchestra.algos.launch import processes
 from toolorchestra.cli.build import BuildCommand
 from toolorchestra.cli.card import CardCommand
@@ -40,6 +42,7 @@ from toolorchestra.cli.train import TrainCommand
 from toolorchestra.cli.validate import ValidateCommand
 from toolorchestra.cli.view import ViewCommand
 from toolorchestra.toolscale.errors import OptionError, ToolOrchestraError, UnknownNameError, exit_status
+from toolorchestra.toolscale.flags import error_in_flags
 from toolorchestra.toolscale.visible import visible
 from toolorchestra.toolscale.writing import check_place, out_of_room
 
@@ -98,6 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     cannot be written).
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
+    command: object = None
     if given == ["--version"]:
         from toolorchestra import __version__
 
@@ -116,13 +120,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for name in _OUTPUTS:
             if path := getattr(command, name, None):
                 check_place(path)
-        code: int = command.run()
+        code: int = command.run()  # type: ignore[attr-defined]  # all commands have it
         sys.stdout.flush()
         return code
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except ToolOrchestraError as error:
-        print(f"error: {visible(str(error))}", file=sys.stderr)
+        print(f"error: {visible(error_text(error, command, given))}", file=sys.stderr)
         return exit_status(error)
     except ImportError as error:
         if "pip install" not in str(error):  # a fault of ours, not an extra that is missing
@@ -147,6 +151,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: the output cannot be written: {error.strerror}.", file=sys.stderr)
         _drop_output()
         return 4
+
+
+def error_text(error: ToolOrchestraError, command: object, words: Sequence[str]) -> str:
+    """Return what is printed of an error: what the library calls by its arguments is named by the command's flags."""
+    kind = options_of(command.algorithm) if isinstance(command, TrainCommand) else type(command)
+    options = [field.name for field in dataclasses.fields(kind)] if dataclasses.is_dataclass(kind) else []
+    inner: list[str] = []
+    if "env_options" in options:
+        from toolorchestra.envs.base import OrchestrationOptions
+
+        inner = [*get_type_hints(OrchestrationOptions)]
+    return error_in_flags(error, options, words, inner)
 
 
 def _drop_output() -> None:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from toolorchestra.agents.chat.base import ChatModel, Usage
     from toolorchestra.agents.policies.base import Policy
     from toolorchestra.envs.episode import Episode
-    from toolorchestra.envs.playing import Reset, Unplayed
+    from toolorchestra.envs.playing import Reset
     from toolorchestra.envs.recording import Recording, Tally
     from toolorchestra.envs.recording_units import Players
     from toolorchestra.envs.task_source import TaskSource
@@ -118,7 +118,7 @@ class RolloutCommand(SourceOptions, WorkerOptions):
         require_at_least(self, in_flight=1, samples=1)
 
     def run(self) -> int:
-        """Play, record and sum up; return 1 when an episode could not be played, or too many were not judged."""
+        """Play, record and sum up; return 1 when too many episodes were not judged."""
         from toolorchestra.cli.display import show
         from toolorchestra.cli.display_episodes import tally_text
         from toolorchestra.envs.failures import pass_shares
@@ -144,12 +144,12 @@ class RolloutCommand(SourceOptions, WorkerOptions):
                 executor, f"{self.env} {self.policy}", setup, waiting, in_flight=self.in_flight, spent=spent.append
             )
             try:
-                errors = self._record(played, recording, tally, total=len(resets), completed=len(resets) - len(waiting))
+                self._record(played, recording, tally, total=len(resets), completed=len(resets) - len(waiting))
             except KeyboardInterrupt:
                 count = tally.outcomes.total()
                 print(f"Interrupted: {count} episodes are in {file}; --resume goes on.", file=sys.stderr)
                 return 130
-        summary = tally.summary() | {"seconds": time.perf_counter() - began, "unplayed": len(errors)}
+        summary = tally.summary() | {"seconds": time.perf_counter() - began}
         if self.samples > 1:
             shares = {k: pass_shares(tally.samples, k) for k in range(1, self.samples + 1)}
             summary["mean@k"] = {self.samples: pass_shares(tally.samples, 1)[0]}
@@ -160,15 +160,11 @@ class RolloutCommand(SourceOptions, WorkerOptions):
             print_json({"file": str(file), **summary})
         else:
             show(tally_text(summary, file))
-        if errors:
-            print(
-                visible(f"{len(errors)} episodes were not played ({errors[0]}); --resume tries again."), file=sys.stderr
-            )
         if tally.reasons and (reasons := summary["unjudged"]):
             reasons = visible(f"error: {reasons}. Repair what failed; --resume plays them again.")
             print(reasons, file=sys.stderr)
             return 1
-        return 1 if errors else 0
+        return 0
 
     def _players(self) -> Players:
         """Return what makes an environment, and what makes a policy; workers call this, each for itself."""
@@ -177,28 +173,20 @@ class RolloutCommand(SourceOptions, WorkerOptions):
     def _env_options(self) -> dict[str, Any]:
         return self._source(self.env) | option_values(self.env_options)
 
-    def _record(
-        self, played: Iterable[Episode | Unplayed], recording: Recording, tally: Tally, **counts: Any
-    ) -> list[str]:
-        """Record episodes as they are played; return the errors of those that could not be played."""
+    def _record(self, played: Iterable[Episode], recording: Recording, tally: Tally, **counts: Any) -> None:
+        """Record episodes as they are played."""
         from toolorchestra.cli.display import progress_bars
-        from toolorchestra.envs.episode import Episode
 
-        errors: list[str] = []
         began = time.perf_counter()
         with progress_bars() as progress:
             bar = progress.add_task(self.policy, note="", **counts)
             for number, one in enumerate(played, 1):
-                if isinstance(one, Episode):
-                    recording.write(one)
-                    tally.add(one)
-                else:
-                    errors.append(one.error)
+                recording.write(one)
+                tally.add(one)
                 rate = number / (time.perf_counter() - began)
                 solved = f"{tally.share:.0%} solved" if tally.judged else "none judged"
                 note = f"{solved} · {rate:,.1f} episodes/s · ${tally.cost:.2f}"
                 progress.update(bar, advance=1, note=note)
-        return errors
 
     def _origin(self) -> dict[str, Any]:
         """Return the options on which the episodes depend; a file made with others is not continued."""

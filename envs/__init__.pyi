@@ -11,7 +11,7 @@ from .executor import ToolFaultWarning as ToolFaultWarning
 from .multiagent.base import MultiAgentEnv as MultiAgentEnv
 from .multiagent.views import CurrentAgentEnv as CurrentAgentEnv, SingleAgentEnv as SingleAgentEnv
 from .play import EpisodeLimits as EpisodeLimits, Play as Play
-from .playing import Reset as Reset, Unplayed as Unplayed, play_all as play_all, play_many as play_many
+from .playing import Reset as Reset, play_all as play_all, play_many as play_many
 from .recording import Recording as Recording
 from .registration import (
     environment_ids as environment_ids,

@@ -21,8 +21,8 @@ from toolorchestra.agents.messages.model_message import ModelMessage
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.play import Play, PlayStart
 from toolorchestra.envs.sources.questions import QuestionSource, QuestionWorld
-from toolorchestra.envs.spaces import UnicodeText
 from toolorchestra.envs.task_env import EpisodeSetup
+from toolorchestra.envs.unjudged import INVALID_OUTCOMES, finite, fitted, named_outcome
 from toolorchestra.envs.world import World, WorldSession
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.float_sums import float_sum
@@ -36,8 +36,11 @@ SEEDS = {"train": 1_024, "test": 128, "test_intents": 128}
 class ExternalEnv(MultiAgentEnv):
     """A PettingZoo environment with text for observations and actions, as a `MultiAgentEnv`.
 
-    **Reward**: each agent gets the sum of its rewards; the team's reward is their mean. **Outcome**: solved, if the
-    team's reward is above 0. An action outside of the agent's space is cut until it fits.
+    **Reward**: each agent gets the sum of its rewards; the team's reward is their mean. **Outcome**: ``outcome`` in the
+    info of an agent, if it is there; else solved, if the environment has terminated the episode, not truncated it, and
+    the team's reward is above 0. **Failures**: a limit ends an episode as failed, and so does an action outside of the
+    agent's space (thoughts and white space around it do not count), each with the rewards so far; an exception ends it
+    as an ``infra_error``.
 
     Args:
         external: An AEC or a parallel environment, which is copied for each episode.
@@ -74,12 +77,18 @@ class ExternalEnv(MultiAgentEnv):
 
     def _begin(self, task: Task, world: World, chosen: Mapping[str, Any], typed: TypedAnswer | None) -> EpisodeSetup:
         external = copy.deepcopy(self._external)
-        external.reset(seed=task.bindings["seed"])
         prompts = {agent: f"{self._rules}\n\nYou are {agent}.".strip() for agent in self.possible_agents}
         openings = {agent: [{"role": "system", "content": prompt}] for agent, prompt in prompts.items()}
-        first = external.agent_selection
-        openings[first].append({"role": "user", "content": _observation(external, first)})
-        play = functools.partial(ExternalPlay, external=external)
+        error: Exception | None = None
+        try:
+            external.reset(seed=task.bindings["seed"])
+            first = external.agent_selection
+            openings[first].append({"role": "user", "content": _observation(external, first)})
+        except OptionError:
+            raise
+        except Exception as raised:  # the episode is over before it begins, and the next one is not
+            error = raised
+        play = functools.partial(ExternalPlay, external=external, error=error)
         return EpisodeSetup(prompts[self.possible_agents[0]], {}, play, openings)
 
 
@@ -98,13 +107,19 @@ def _task(name: str, split: str, seed: int) -> Task:
 
 
 class ExternalPlay(Play):
-    """An episode of `external`, after its reset; the world and its session are not used."""
+    """An episode of `external`, after its reset; the world and its session are not used.
 
-    def __init__(self, start: PlayStart, *, external: Any) -> None:
+    `error` is what the reset raised: then the episode is over.
+    """
+
+    def __init__(self, start: PlayStart, *, external: Any, error: Exception | None = None) -> None:
         super().__init__(start)
         self.external = external
-        self.current_agent = external.agent_selection
         self._totals = dict.fromkeys(start.episode.agents, 0.0)
+        if error is None:
+            self.current_agent = external.agent_selection
+        else:
+            self._break_off("infra_error", error)
 
     @property
     def may_block(self) -> bool | None:
@@ -114,18 +129,34 @@ class ExternalPlay(Play):
 
     def _take(self, agent: str, message: ModelMessage) -> None:
         external = self.external
-        external.step(_fitting(external.action_space(agent), message.text))
-        for name, reward in external.rewards.items():
-            self._totals[name] += float(reward)
+        action, wrong = fitted(external.action_space(agent), message.text)
+        if wrong:
+            self.close(solved=False, why=f"{agent}: {wrong}")
+            return
+        external.step(action)
+        rewards = {name: finite(reward) for name, reward in external.rewards.items()}
+        for name, reward in rewards.items():
+            self._totals[name] += reward
+        ended, infos = not _is_cut_off(external), [dict(info) for info in external.infos.values()]
         while external.agents and (
             external.terminations[external.agent_selection] or external.truncations[external.agent_selection]
         ):
             external.step(None)
         if not external.agents:
-            self.close(solved=self._mean > 0, why=f"the team's reward is {self._mean:g}")
+            self._end(next((info for info in infos if "outcome" in info), {}), ended=ended)
             return
         self.pass_to(external.agent_selection)
         self.observe(external.agent_selection, _observation(external, external.agent_selection))
+
+    def _end(self, info: Mapping[str, Any], *, ended: bool) -> None:
+        """End the episode as the environment has."""
+        outcome = named_outcome(info, self._mean, terminated=ended)
+        why = f"the team's reward is {self._mean:g}" if ended else "a limit of the environment is reached"
+        if outcome in INVALID_OUTCOMES:
+            self._break_off(outcome, str(info.get("verdict", "says the environment")))
+        else:
+            self.close(solved=outcome == "solved", why=str(info.get("verdict", why)))
+            self.truncated = not ended
 
     def _pay(self, *, solved: bool) -> None:
         self.episode.reward, self.episode.rewards = self._mean, dict(self._totals)
@@ -133,7 +164,8 @@ class ExternalPlay(Play):
     def fork(self, session: WorldSession | None) -> Self:
         """Return a play in the same state, on a copy of the environment."""
         twin = super().fork(session)
-        twin.external, twin._totals = copy.deepcopy(self.external), dict(self._totals)
+        twin.external = self.external if self.over else copy.deepcopy(self.external)
+        twin._totals = dict(self._totals)
         return twin
 
     @property
@@ -151,8 +183,6 @@ def _observation(external: Any, agent: str) -> str:
     return observation
 
 
-def _fitting(space: Text, text: str) -> str:
-    """Return the action without the characters that the space does not allow, and cut to its length."""
-    if not isinstance(space, UnicodeText):
-        text = "".join(character for character in text if character in space.character_set)
-    return text[: space.max_length]
+def _is_cut_off(external: Any) -> bool:
+    """Return whether a limit of the environment has ended what an agent did."""
+    return any(cut and not external.terminations.get(agent) for agent, cut in external.truncations.items())

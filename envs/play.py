@@ -23,6 +23,7 @@ from toolorchestra.envs.episode import ABANDONED, CallRecord, Episode, Outcome, 
 from toolorchestra.envs.executor import Outages, execute
 from toolorchestra.envs.model_judge import ModelJudge, review
 from toolorchestra.envs.orchestrator_rates import OrchestratorRates
+from toolorchestra.envs.unjudged import INVALID_OUTCOMES, error_text, no_answer_after
 from toolorchestra.envs.world import World, WorldSession
 from toolorchestra.toolscale.answers import in_form
 from toolorchestra.toolscale.domain import Domain
@@ -51,10 +52,10 @@ class EpisodeLimits:
     result_characters: int = 16_384
 
     def __post_init__(self) -> None:
-        for name in ("turns", "cost", "seconds", "result_characters"):
-            value = getattr(self, name)
+        limits = {"max_turns": self.turns, "max_cost": self.cost, "max_seconds": self.seconds}
+        for name, value in {**limits, "result_characters": self.result_characters}.items():
             if value is not None and not value > 0:
-                raise OptionError(f"The limit `{name}` must be positive, got {value!r}.")
+                raise OptionError(f"`{name}` must be positive, got {value!r}.")
 
 
 Rewrite = Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
@@ -320,7 +321,7 @@ class Play(ABC):
         """End the episode by an infrastructure error."""
         self.truncated = True
         self.episode.outcome = outcome
-        self.episode.why = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
+        self.episode.why = error if isinstance(error, str) else error_text(error)
 
     # --- machinery
 
@@ -382,11 +383,25 @@ class Play(ABC):
             else:
                 histories[name].append({"role": "user", "content": text})
         if episode.outcome is None and (reason := self._limit_reached()):
-            self.truncated = True
-            self.close(solved=False, why=reason)
-        if episode.outcome == "solved" or episode.outcome == "failed":
+            self.stop(reason)
+        elif episode.outcome == "solved" or episode.outcome == "failed":
             self._pay(solved=episode.outcome == "solved")
         return turn
+
+    def stop(self, why: str, outcome: Outcome = "failed") -> None:
+        """End the episode from outside, between two messages; nothing happens if it is over.
+
+        It is ``failed`` with the reward as by a limit of its own, or one of `INVALID_OUTCOMES` without any.
+        """
+        if self.over:
+            return
+        if outcome in INVALID_OUTCOMES:
+            self._break_off(outcome, why)
+        else:
+            self.truncated = True
+            self.close(solved=False, why=why)
+        if self.episode.outcome == "failed":
+            self._pay(solved=False)
 
     def _charge(
         self, agent: str, message: ModelMessage, rates: OrchestratorRates
@@ -487,5 +502,5 @@ class Play(ABC):
         if limits.seconds is not None and episode.clock > limits.seconds:
             return f"the time of {limits.seconds:g} s is spent"
         if len(episode.turns) >= limits.turns:
-            return f"no answer after {limits.turns} turns"
+            return no_answer_after(limits.turns)
         return ""

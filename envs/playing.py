@@ -21,8 +21,9 @@ from toolorchestra.agents.event_loop import iterate, together
 from toolorchestra.agents.policies.base import Info, Policy
 from toolorchestra.agents.policies.chat_policy import ChatPolicy
 from toolorchestra.envs.episode import Episode
+from toolorchestra.envs.played import stop
 from toolorchestra.envs.step_threads import StepThreads
-from toolorchestra.envs.unjudged import unjudged_reason
+from toolorchestra.envs.unjudged import error_text, no_answer_after, unjudged_reason
 from toolorchestra.toolscale.errors import ExpertError
 
 
@@ -33,15 +34,8 @@ class Reset(msgspec.Struct, frozen=True):
     options: dict[str, Any]
 
 
-class Unplayed(msgspec.Struct, frozen=True):
-    """An episode that was given up because the policy's model could not be reached."""
-
-    reset: Reset
-    error: str
-
-
 Ask = Callable[[ChatRequest], Awaitable[Completion]]
-_Ended = tuple[int, Episode | Unplayed]
+_Ended = tuple[int, Episode]
 
 
 def play_many(
@@ -51,8 +45,10 @@ def play_many(
     *,
     in_flight: int = 1,
     retries: int = 2,
-) -> Iterator[Episode | Unplayed]:
+) -> Iterator[Episode]:
     """Yield the episodes that begin with `resets`, each when it is over.
+
+    An episode is given up, as an ``infra_error``, when the policy's model does not answer.
 
     Args:
         make_env: Makes an environment of this library.
@@ -78,7 +74,7 @@ def play_all(
     *,
     in_flight: int = 1,
     retries: int = 2,
-) -> list[Episode | Unplayed]:
+) -> list[Episode]:
     """Return the episodes that begin with `resets`, in that order; see `play_many`."""
     players = _Players(make_env, make_policy, min(max(1, in_flight), len(resets)), retries)
     played = dict(iterate(players.play(resets)))
@@ -135,20 +131,21 @@ class _Players:
         if env is not None:  # not after an interrupt, when a thread may be in the middle of a step
             env.close()
 
-    async def _play(self, env: gymnasium.Env[Any, Any], policy: Policy, reset: Reset) -> Episode | Unplayed:
+    async def _play(self, env: gymnasium.Env[Any, Any], policy: Policy, reset: Reset) -> Episode:
         for _ in range(self._retries + 1):
             observation, info = await self._steps.run(env, partial(env.reset, seed=reset.seed, options=reset.options))
             policy.reset(env, observation, info)
-            over = False
+            over, turns = False, 0
             while not over:
                 try:
                     action = await self._action(policy, observation, info)
                 except ExpertError as error:
-                    return self._unplayed(reset, error)
+                    return self._given_up(env, error)
                 step = partial(env.step, action)
                 observation, _, terminated, truncated, info = await self._steps.run(env, step)
-                over = terminated or truncated
-            episode: Episode = env.unwrapped.episode  # type: ignore[attr-defined]  # all of ours have it
+                over, turns = terminated or truncated, turns + 1
+            episode = stop(env, no_answer_after(turns))  # where a wrapper has ended it
+            assert episode is not None, "environments of this library have a record"
             if not unjudged_reason(episode):
                 break
         return episode
@@ -163,11 +160,13 @@ class _Players:
         self._failed.clear()
         return reply.action
 
-    def _unplayed(self, reset: Reset, error: ExpertError) -> Unplayed:
+    def _given_up(self, env: gymnasium.Env[Any, Any], error: ExpertError) -> Episode:
         self._failed.append(error)
         if len(self._failed) >= self._count:
             raise BatchError(self._failed)
-        return Unplayed(reset, str(error))
+        episode = stop(env, error_text(error), "infra_error")
+        assert episode is not None, "environments of this library have a record"
+        return episode
 
 
 def _ask(model: ChatModel) -> Ask:

@@ -20,7 +20,7 @@ from toolorchestra.agents.chat.base import Usage
 from toolorchestra.agents.policies.base import Policy
 from toolorchestra.agents.policies.chat_policy import ChatPolicy
 from toolorchestra.envs.episode import Episode
-from toolorchestra.envs.playing import Reset, Unplayed, play_many
+from toolorchestra.envs.playing import Reset, play_many
 from toolorchestra.toolscale.workers.units import Executor, InProcess, Unit
 
 Players = tuple[Callable[[], gymnasium.Env[Any, Any]], Callable[[], Policy]]
@@ -38,7 +38,7 @@ def play_units(
     *,
     in_flight: int = 1,
     spent: Callable[[Usage], object] = lambda usage: None,
-) -> Iterator[Episode | Unplayed]:
+) -> Iterator[Episode]:
     """Yield the episodes that begin with `resets`, played by the workers of an executor, in the order of `resets`.
 
     Their bytes are those of `play_many` in one process, one episode at a time. With `InProcess` this is `play_many`,
@@ -99,15 +99,12 @@ def _kept(setup: bytes) -> _Kept:
     return _Kept(pickle.loads(setup)())
 
 
-def _play_unit(setup: bytes, resets: Sequence[Reset], in_flight: int) -> tuple[list[Episode | Unplayed], Usage]:
+def _play_unit(setup: bytes, resets: Sequence[Reset], in_flight: int) -> tuple[list[Episode], Usage]:
     """Play a unit, in a worker: return the records in the order of `resets`, and what the policy's model has used."""
     kept = _kept(setup)
     kept.begin()
     before = _usage(kept.make_policy())
-    found = {
-        one.reset.seed if isinstance(one, Unplayed) else one.seed: one
-        for one in play_many(kept.make_env, kept.make_policy, resets, in_flight=in_flight)
-    }
+    found = {one.seed: one for one in play_many(kept.make_env, kept.make_policy, resets, in_flight=in_flight)}
     after = _usage(kept.make_policy())
     return [found[reset.seed] for reset in resets], _combined(operator.sub, after, before)
 

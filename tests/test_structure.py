@@ -20,6 +20,7 @@ ROOT = Path(__file__).parent.parent
 LAYERS = ("toolscale", "agents", "envs", "algos", "cli")
 PROTOCOLS = ("toolorchestra", "paramanager", "masorchestra", "msarl", "tmatr", "dialogue")
 BRIDGES = ("trl",)  # modules that stand for the library of their name
+SUITES = ("testing",)  # modules with tests for environments of others, as numpy.testing is
 MAX_LINES, MAX_MEDIAN = 500, 180
 CLOCKS = {"perf_counter", "process_time", "thread_time", "monotonic"}
 TIMEOUT = re.compile("timeout|seconds|deadline|grace", re.IGNORECASE)
@@ -142,7 +143,7 @@ def test_every_package_has_a_face(name: str) -> None:
     shown = [entry for entry in dir(package) if not (entry.startswith("__") and entry.endswith("__"))]
     assert sorted(shown) == sorted(entry for entry in package.__all__ if not entry.startswith("__"))
     for entry in package.__all__:
-        shown_by_name = name == "toolorchestra.cli" or entry in BRIDGES
+        shown_by_name = name == "toolorchestra.cli" or entry in (*BRIDGES, *SUITES)
         assert shown_by_name or not inspect.ismodule(getattr(package, entry)), f"{entry} is a module"
     with pytest.raises(AttributeError, match="nothing"):
         _ = package.nothing

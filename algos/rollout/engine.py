@@ -6,8 +6,9 @@ What a policy draws depends on the request and the turn only: results do not dep
 Token-in-token-out: a row's ids are the prompt, then in turns the ids that the policy sampled and the ids of the
 environment's answers, each encoded once and only ever appended (`TokenTrajectory`); the mask is 1 exactly on the
 policy's ids. Works for any Gymnasium environment whose observations are text, or whose ``info`` has OpenAI-style
-``messages`` and ``tools``; a `Renderer` turns messages into ids. Not here: how rewards are compared within a group, and
-how a policy learns from rows (`toolorchestra.algos.group_rollouts`, `toolorchestra.algos.grpo`).
+``messages`` and ``tools``; a `Renderer` turns messages into ids. Not here: whose failure the end of an episode is
+(`toolorchestra.envs.unjudged`), how rewards are compared within a group (`toolorchestra.algos.group_rollouts`), and how
+a policy learns from rows (`toolorchestra.algos.grpo`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -34,11 +35,9 @@ from toolorchestra.algos.rollout.trajectory import TokenTrajectory
 from toolorchestra.envs.calls_made import MadeCall, calls_made
 from toolorchestra.envs.episode import Episode
 from toolorchestra.envs.play import Play
+from toolorchestra.envs.played import PlayedEpisode
 from toolorchestra.envs.step_threads import StepThreads
-from toolorchestra.envs.unjudged import unjudged_reason
-
-INVALID_OUTCOMES = ("infra_error", "judge_error")
-"""Outcomes that say nothing about the policy: retried, and never part of a group."""
+from toolorchestra.envs.unjudged import INVALID_OUTCOMES, no_answer_after, no_answer_within
 
 
 class RolloutRequest(NamedTuple):
@@ -72,6 +71,7 @@ class Row:
         logprobs: Log-probability of each of the policy's ids when drawn; 0 where the mask is 0.
         reward: Sum of the environment's rewards; NaN if `outcome` is invalid.
         outcome: ``solved``, ``failed``, or one of `INVALID_OUTCOMES`.
+        why: Why the episode ended, where the environment or the engine says so.
         well_formed: Every turn kept to the renderer's format, and every call could be read.
         calls_valid: No call was a PARSE_ERR: none had wrong arguments or an unknown tool either.
         answered: The episode ended because the policy ended it, not by running out of turns or ids.
@@ -97,6 +97,7 @@ class Row:
     logprobs: list[float] = field(default_factory=list)
     reward: float = 0.0
     outcome: str = "failed"
+    why: str = ""
     well_formed: bool = True
     calls_valid: bool = True
     answered: bool = False
@@ -121,19 +122,18 @@ class Row:
     @property
     def unjudged(self) -> str | None:
         """Why it was not judged; None if it was."""
-        return None if self.valid else unjudged_reason(self.episode) if self.episode else self.outcome
+        return None if self.valid else f"{self.outcome}: {self.why}" if self.why else self.outcome
 
 
 @dataclass(slots=True)
 class _Slot:
     """An environment and the episode being played in it."""
 
-    env: gym.Env[Any, Any]
+    game: PlayedEpisode
     row: Row
     trajectory: TokenTrajectory
     tools: Sequence[Mapping[str, Any]]
     seen: list[int] = field(default_factory=list)  # every id so far, to check that prompts only grow
-    over: bool = False
 
 
 class RolloutEngine:
@@ -146,9 +146,9 @@ class RolloutEngine:
         make_env: Makes one environment.
         renderer: Turns messages into ids and back.
         in_flight: Maximum number of episodes at a time.
-        max_turns: Turns of the policy after which an episode counts as failed.
+        max_turns: Turns of the policy after which an episode has failed, as by a limit of the environment.
         max_turn_ids: Maximum of ids of one turn.
-        max_ids: Maximum of ids of an episode.
+        max_ids: Maximum of ids of an episode; one that needs more has failed likewise.
         retries: How often an episode with one of `INVALID_OUTCOMES` is played again.
         agent: Name given to the rows.
         token_budget: Maximum of ids of all episodes played at the same time, unless it is one; None: no such maximum.
@@ -248,12 +248,16 @@ class RolloutEngine:
             for attempt in range(self.retries + 1):
                 env = self._free.pop() if self._free else self.make_env()
                 slot = self._playing[number] = await steps.run(env, partial(self._start, env, request))
-                while not slot.over:
+                while not slot.game.outcome:
                     key = draw_key(seed, attempt, slot.row.turns)
                     drawn = await self._sample(slot, sample, key)
                     await steps.run(env, partial(self._step, slot, drawn))
                     progress()
-                self._free.append(env)
+                if slot.game.sound:
+                    self._free.append(env)
+                else:  # of unknown state
+                    with suppress(Exception):
+                        env.close()
                 if slot.row.valid:
                     break
             del self._playing[number]
@@ -266,21 +270,25 @@ class RolloutEngine:
             progress()
 
     def _start(self, env: gym.Env[Any, Any], request: RolloutRequest) -> _Slot:
-        observation, info = env.reset(seed=request.start.seed, options=request.start.reset_options())
-        messages = list(info.get("messages") or [{"role": "user", "content": str(observation)}])
-        tools = list(info.get("tools") or ())
-        trajectory = TokenTrajectory()
-        trajectory.read(self.renderer.encode_prompt(messages, tools))
+        game = PlayedEpisode(env)
+        game.reset(seed=request.start.seed, options=request.start.reset_options())
+        info = game.info
         row = Row(
             group=request.group,
             agent=self.agent,
-            prompt_ids=trajectory.ids.copy(),
+            prompt_ids=[],
             preference=info.get("preference"),
             task_id=str(info.get("task_id", request.start.seed)),
             difficulty=int(info.get("difficulty") or 0),
-            messages=messages,
+            messages=list(info.get("messages") or [{"role": "user", "content": str(game.observation)}]),
         )
-        return _Slot(env, row, trajectory, tools)
+        slot = _Slot(game, row, TokenTrajectory(), list(info.get("tools") or ()))
+        if game.outcome:
+            self._end(slot)
+        else:
+            slot.trajectory.read(self.renderer.encode_prompt(row.messages, slot.tools))
+            row.prompt_ids = slot.trajectory.ids.copy()
+        return slot
 
     async def _sample(self, slot: _Slot, sample: SampleOne, key: int) -> Sample:
         """Return what the policy writes in its next turn."""
@@ -291,37 +299,45 @@ class RolloutEngine:
         return drawn
 
     def _step(self, slot: _Slot, sample: Sample) -> None:
-        row = slot.row
+        row, game = slot.row, slot.game
         slot.trajectory.write(sample)
         decoded = self.renderer.decode_action(sample.ids, slot.tools, row.messages)
-        observation, reward, terminated, truncated, info = slot.env.step(decoded.action)
-        play = getattr(slot.env.unwrapped, "play", None)
+        taken = game.step(decoded.action)
+        row.turns += 1
+        row.well_formed &= decoded.well_formed
+        if not taken:
+            row.messages.append({"role": "assistant", "content": str(decoded.action)})
+            self._end(slot)
+            return
+        play = getattr(game.env.unwrapped, "play", None)
         if isinstance(play, Play):
             play.sampled(sample.ids, sample.logprobs)
             row.episode, row.design = play.episode, getattr(play, "design", None)
-        row.turns += 1
-        row.reward += float(reward or 0.0)
-        row.well_formed &= decoded.well_formed
+        info = game.info
         if _parse_error(info):
             row.calls_valid = False
             row.well_formed &= all(call.error is None for call in read_message(decoded.action).calls)
         row.cost, row.seconds = float(info.get("cost", 0.0)), float(info.get("clock", 0.0))
-        new = _new_messages(info, len(row.messages), decoded.action, observation)
+        new = _new_messages(info, len(row.messages), decoded.action, game.observation)
         row.messages += new
-        if not (terminated or truncated):
+        if not game.outcome:
             results = self.renderer.encode_results([m for m in new if m["role"] != "assistant"], sample.ids)
-            if row.turns < self.max_turns and len(slot.trajectory.ids) + len(results) < self.max_ids:
+            if row.turns >= self.max_turns:
+                game.stop(no_answer_after(row.turns))
+            elif len(slot.trajectory.ids) + len(results) >= self.max_ids:
+                game.stop(no_answer_within(self.max_ids))
+            else:
                 slot.trajectory.read(results)
                 return
-        row.answered = bool(terminated)
-        row.outcome = str(info.get("outcome") or ("solved" if row.reward > 0 else "failed"))
-        row.M, row.parts = info.get("M"), info.get("reward_parts", {})
+        self._end(slot)
+
+    def _end(self, slot: _Slot) -> None:
+        """Complete the row of an episode that is over."""
+        row, game, written, start = slot.row, slot.game, slot.trajectory, len(slot.row.prompt_ids)
+        row.reward, row.outcome, row.why, row.answered = game.reward, game.outcome, game.why, game.answered
+        row.M, row.parts = game.info.get("M"), game.info.get("reward_parts", {})
         row.calls = calls_made(row.episode) if row.episode else ()
-        if not row.valid:
-            row.reward = float("nan")
-        written, start = slot.trajectory, len(row.prompt_ids)
         row.completion_ids, row.mask, row.logprobs = written.ids[start:], written.mask[start:], written.logprobs[start:]
-        slot.over = True
 
 
 def _parse_error(info: Mapping[str, Any]) -> bool:

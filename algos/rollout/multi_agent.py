@@ -20,14 +20,19 @@ from toolorchestra.agents.builtin.renderer import Renderer
 from toolorchestra.agents.event_loop import run, together
 from toolorchestra.algos import ranks
 from toolorchestra.algos.activity import Watch, unwatched
-from toolorchestra.algos.rollout.engine import INVALID_OUTCOMES
 from toolorchestra.algos.rollout.sampling import AnySampler, SampleOne, draw_key, sample_one
 from toolorchestra.algos.rollout.starts import Start
 from toolorchestra.algos.rollout.trajectory import TokenTrajectory, TrainRow
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.play import Play
 from toolorchestra.envs.step_threads import StepThreads
-from toolorchestra.envs.unjudged import EvaluationError, unjudged_error, unjudged_reason
+from toolorchestra.envs.unjudged import (
+    INVALID_OUTCOMES,
+    EvaluationError,
+    no_answer_within,
+    unjudged_error,
+    unjudged_reason,
+)
 
 
 @dataclass(slots=True)
@@ -38,7 +43,6 @@ class Slot:
         play: The episode.
         trajectories: The token trajectories of its agents, each of the history that the agent has now.
         closed: Those of the histories that an agent had before (`Play.rewrite`), by agent.
-        broken: Whether an agent ran out of ids; then it counts as failed.
         seed: Of what its policies draw.
         turns: Turns taken.
         forks: Branches that began here; each has a seed of its own.
@@ -46,7 +50,6 @@ class Slot:
 
     play: Play
     trajectories: dict[str, TokenTrajectory]
-    broken: bool = False
     seed: int = 0
     turns: int = 0
     forks: int = 0
@@ -55,13 +58,13 @@ class Slot:
     @property
     def over(self) -> bool:
         """Whether the episode has ended."""
-        return self.broken or self.play.over
+        return self.play.over
 
     @property
     def reward(self) -> float:
         """The team's reward once over; NaN after an infrastructure error."""
         reward = self.play.episode.reward
-        return 0.0 if self.broken else math.nan if reward is None else reward
+        return math.nan if reward is None else reward
 
     @property
     def success(self) -> float:
@@ -73,17 +76,17 @@ class Slot:
         return self._if_valid(self.play.episode.rewards.get(agent, 0.0))
 
     def _if_valid(self, value: float) -> float:
-        return 0.0 if self.broken else value if self.valid else math.nan
+        return value if self.valid else math.nan
 
     @property
     def valid(self) -> bool:
         """Whether the episode says something about the policies."""
-        return self.broken or self.play.episode.outcome not in INVALID_OUTCOMES
+        return self.play.episode.outcome not in INVALID_OUTCOMES
 
     @property
     def unjudged(self) -> str | None:
         """Why it was not judged, once over; None if it was."""
-        return None if self.broken else unjudged_reason(self.play.episode)
+        return unjudged_reason(self.play.episode)
 
     def read(self, renderer: Renderer) -> TokenTrajectory:
         """Encode what the current agent has observed since it last wrote, and return its trajectory."""
@@ -130,7 +133,7 @@ class Slot:
         trajectories = {agent: trajectory.fork() for agent, trajectory in self.trajectories.items()}
         self.forks += 1
         seed = draw_key(self.seed, self.forks)
-        return Slot(self.play.branch(), trajectories, self.broken, seed, self.turns, closed=dict(self.closed))
+        return Slot(self.play.branch(), trajectories, seed, self.turns, closed=dict(self.closed))
 
     def again(self) -> Callable[[int], None]:
         """Return what takes the slot back to its present state; the number of the attempt says what it draws then."""
@@ -265,8 +268,8 @@ class MultiAgentEngine:
         policy = self.policies[slot.play.current_agent]
         renderer = self.renderers[policy]
         trajectory = slot.read(renderer)
-        slot.broken = len(trajectory.ids) >= self.max_ids
-        if slot.broken:
+        if len(trajectory.ids) >= self.max_ids:
+            slot.play.stop(no_answer_within(self.max_ids))
             return
         limit = min(self.max_turn_ids, self.max_ids - len(trajectory.ids))
         sample = await samples[policy](trajectory.ids, limit, draw_key(slot.seed, slot.turns))

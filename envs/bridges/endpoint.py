@@ -13,8 +13,8 @@ from toolorchestra.agents.chat.openai_chat import OpenAIChat
 from toolorchestra.agents.policies.chat_policy import ChatPolicy
 from toolorchestra.envs.bridges.served import CHOICES, checked_choices, served_environment, task_at
 from toolorchestra.envs.episode import Episode
-from toolorchestra.envs.playing import Reset, Unplayed, play_all
-from toolorchestra.toolscale.errors import ExpertError, OptionError, unknown_name
+from toolorchestra.envs.playing import Reset, play_all
+from toolorchestra.toolscale.errors import OptionError, unknown_name
 
 _COLUMNS = ("env", "options", "seed", *CHOICES)
 
@@ -63,6 +63,4 @@ def play(
     with OpenAIChat(base_url, model, api_key=api_key, **server) as chat:
         policy = ChatPolicy(chat, seed or 0, temperature, max_tokens)
         (played,) = play_all(lambda: env, lambda: policy, [Reset(seed, chosen)], retries=retries)  # closes `env`
-    if isinstance(played, Unplayed):
-        raise ExpertError(played.error)
     return played

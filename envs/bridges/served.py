@@ -15,6 +15,7 @@ import msgspec
 from toolorchestra.envs.environment_names import make_named
 from toolorchestra.envs.episode import Episode
 from toolorchestra.envs.multiagent.views import CurrentAgentEnv
+from toolorchestra.envs.played import stop
 from toolorchestra.envs.registration import is_multiagent, make_multiagent
 from toolorchestra.toolscale.errors import OptionError, unknown_name
 
@@ -106,6 +107,15 @@ class Served:
         new = [] if episode.agents[1:] else [one for one in messages[self._read :] if one["role"] != "assistant"]
         self._read = max(1, len(messages))
         return Observed(text, new, [], told, self._done, self._info(info))
+
+    def stop(self, why: str) -> Observed:
+        """End the episode by a limit of whoever serves it; it has failed, as by a limit of its own."""
+        episode, self._done = stop(self.env, why), True
+        assert episode is not None, "environments of this library have a record"
+        facts = {
+            name: getattr(episode, name) for name in ("task_id", "split", "difficulty", "cost", "clock", "outcome")
+        }
+        return Observed("", [], [], episode.reward, True, facts)
 
     def _info(self, info: Mapping[str, Any]) -> dict[str, Any]:
         told = {name: info[name] for name in ("task_id", "split", "difficulty", "cost", "clock")}

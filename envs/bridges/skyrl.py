@@ -17,6 +17,7 @@ from typing import Any
 from skyrl_gym.envs.base_text_env import BaseTextEnv
 
 from toolorchestra.envs.bridges.served import CHOICES, Observed, Served, with_tools
+from toolorchestra.envs.unjudged import no_answer_after
 from toolorchestra.toolscale.errors import OptionError
 
 
@@ -68,13 +69,15 @@ class SkyRLEnv(BaseTextEnv):  # type: ignore[misc]  # there are no types where S
         """
         self.turns += 1
         told: Observed = self._game.step(action)
+        if not told.done and self.turns >= self.max_turns:
+            told = self._game.stop(no_answer_after(self.turns))
         if told.done and told.reward is None:
             raise RuntimeError(f"The episode ended by an {told.info['outcome']}: {self._game.episode.why}")
         observations = [] if told.done else [{"role": "user", "content": told.text}]
         return {
             "observations": observations,
             "reward": told.reward or 0.0,
-            "done": told.done or self.turns >= self.max_turns,
+            "done": told.done,
             "metadata": dict(told.info),
         }
 

@@ -105,6 +105,8 @@ class ToolMethods:
         """Give a last message without calls as the answer, if the rollout ended with one; later calls do nothing."""
         if text is not None and not self._finished and not self._env.play.over:
             self._env.step(text)
+        if not self._finished:
+            self._env.play.stop("no answer within the limits of the trainer")
         self._finished = True
 
 
@@ -201,7 +203,7 @@ def reward(
     """Return the reward of each episode, for `reward_funcs`: the one that `gymnasium.make`'s environment gives.
 
     A rollout that ends with a message without calls, but gave no answer by the tool, has this message as its answer.
-    One that ended before any answer has 0. One that an infrastructure error ended has None, which TRL leaves out.
+    One that ended before any answer has failed. One that an infrastructure error ended has None, which TRL leaves out.
     """
     _finish(environments, completions)
     return [_of(one.episode, one.episode.reward) for one in environments]

@@ -89,7 +89,7 @@ class VerifiersTaskset(vf.Taskset[VerifiersTask, VerifiersTasksetConfig]):  # ty
 async def play_game(task: Any, agents: Any) -> None:
     """Play an episode, each role by its agent, and record each role's reward on its trace.
 
-    A role whose agent ends early, by a limit of its own, ends the episode, which then is worth nothing.
+    A role whose agent ends early, by a limit of its own, ends the episode, which has failed then.
 
     Raises:
         RuntimeError: An infrastructure error ended it: it says nothing about the agents, so verifiers tries again.
@@ -107,6 +107,7 @@ async def play_game(task: Any, agents: Any) -> None:
                     talks[role] = await stack.enter_async_context(getattr(agents, role).interaction(task))
                 segment = await talks[role].turn(text)
                 if segment.terminated:
+                    game.stop("no answer within the limits of the agent")
                     break
                 reply = segment.last_reply
                 told = await _THREADS.run(game.env, lambda reply=reply: game.step(reply))  # type: ignore[misc]

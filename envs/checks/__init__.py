@@ -4,6 +4,7 @@
 - `one_agent`: the checks of environments of one agent; `hostile`: hostile actions, and the check that sends them.
 - `attacks`: what the checks of the verification of domains report.
 - `several_agents`: the checks of environments of several agents.
+- `failures`: `check_failures`, for environments of others too: whose failure the end of an episode is.
 - `report`: what checks report.
 """
 

@@ -4,5 +4,6 @@ from .asked import (
     uninformed_finding as uninformed_finding,
 )
 from .environment import check_environment as check_environment
+from .failures import check_failures as check_failures
 from .report import CheckReport as CheckReport, CheckResult as CheckResult
 from .several_agents import check_multiagent as check_multiagent

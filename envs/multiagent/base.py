@@ -101,7 +101,7 @@ class MultiAgentEnv(TaskEnv, AECEnv[str, str, str]):  # type: ignore[misc]  # Pe
         self.rewards = dict.fromkeys(self.agents, 0.0)
         self._cumulative_rewards = dict.fromkeys(self.agents, 0.0)
         self.terminations = dict.fromkeys(self.agents, False)
-        self.truncations = dict.fromkeys(self.agents, False)
+        self.truncations = dict.fromkeys(self.agents, play.over)  # by an exception of an external environment
         self._skip_agent_selection: str | None = None
         self.agent_selection = play.current_agent
         self.infos = {agent: self._info(play, agent) for agent in self.agents}

@@ -163,7 +163,8 @@ class CurrentAgentEnv(AgentView):
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Write a message as the current agent."""
         multi_agent_env = self.multi_agent_env
-        multi_agent_env.step(action)
+        if not multi_agent_env.play.over:  # as it is where an external environment cannot be reset
+            multi_agent_env.step(action)
         observation, info = self._seen()
         cut = multi_agent_env.play.truncated
         return (

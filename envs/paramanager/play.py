@@ -16,7 +16,7 @@ from toolorchestra.agents.messages.model_message import ModelMessage, ParsedCall
 from toolorchestra.agents.messages.reading import spoken
 from toolorchestra.agents.messages.token_counts import CountTokens, estimate_tokens, text_size
 from toolorchestra.agents.subagents.parsing import tag
-from toolorchestra.envs.episode import CallRecord, Turn
+from toolorchestra.envs.episode import CallRecord, Outcome, Turn
 from toolorchestra.envs.paramanager.prompts import TEXTS
 from toolorchestra.envs.paramanager.rewards import (
     FINAL,
@@ -69,9 +69,10 @@ class Rules(EpisodeLimits):
     result_tokens: int = MAX_RESULT_TOKENS
 
     def __post_init__(self) -> None:
+        for name, value in {"max_rounds": self.turns, "max_calls": self.calls}.items():
+            if not value >= 1:
+                raise OptionError(f"`{name}` must be at least 1, got {value!r}.")
         super().__post_init__()
-        if self.calls < 1:
-            raise OptionError(f"The limit `calls` must be at least 1, got {self.calls!r}.")
 
 
 class ParaManagerPlay(ToolCallingPlay):
@@ -88,6 +89,7 @@ class ParaManagerPlay(ToolCallingPlay):
         self.units = {name: tool.units for name, tool in self.tools.items() if isinstance(tool, RoleTool)}
         self._tokens = sum(length(turn, self.rules.count_tokens) for turn in self.episode.turns)
         self._cost_units = cost_units(self.episode.turns, self.units)
+        self._reminder = ""  # at the end of the last observation
         self.messages[-1]["content"] += f"\n\n{self.budget}"
 
     @property
@@ -102,10 +104,23 @@ class ParaManagerPlay(ToolCallingPlay):
 
     def act(self, action: Any) -> Turn:
         """Take one message of the orchestrator and return the round; never raises for what the message says."""
+        self._reminder = ""
         turn = super().act(action)
         self._tokens += length(turn, self.rules.count_tokens)
         self._cost_units += cost_units((turn,), self.units)
         return turn if self.over else self._remind(turn)
+
+    def stop(self, why: str, outcome: Outcome = "failed") -> None:
+        """End the episode; the budget left is not shown, and not counted, where no message follows."""
+        turns, messages, reminder = self.episode.turns, self.messages, self._reminder
+        if reminder and not self.over:
+            turn, last = turns[-1], messages[-1]
+            observation = turn.observation.removesuffix(f"\n{reminder}")
+            turns[-1] = msgspec.structs.replace(turn, observations={turn.agent: observation})
+            shown = last["content"].removesuffix(reminder).removesuffix("\n")
+            messages[-1:] = [{**last, "content": shown}] if shown else []
+            self._reminder = ""
+        super().stop(why, outcome)
 
     def _take(self, agent: str, message: ModelMessage) -> None:
         if not message.calls:
@@ -162,6 +177,7 @@ class ParaManagerPlay(ToolCallingPlay):
     def _remind(self, turn: Turn) -> Turn:
         """Add the budget left to the end of the observation."""
         left, count = str(self.budget), self.rules.count_tokens
+        self._reminder = left
         observation = f"{turn.observation}\n{left}"
         self._tokens += count(observation) - count(turn.observation)
         if turn.agent in self._conversations:

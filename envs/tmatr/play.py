@@ -30,6 +30,7 @@ from toolorchestra.envs.tmatr.paper_prompts import paper_request
 from toolorchestra.envs.tmatr.prompts import description
 from toolorchestra.envs.tmatr.rewards import RewardRule, reward_parts
 from toolorchestra.envs.tools.text_input import arguments_of, fence_parameter
+from toolorchestra.envs.unjudged import no_answer_after
 from toolorchestra.toolscale.tool import Status, Tool
 
 Roles = Mapping[Action, str]
@@ -149,7 +150,7 @@ class TMATRPlay(Play):
         """End a turn, and show its result to the agent that decides."""
         if self.turn == self.max_turns:
             self.truncated = True
-            self.close(solved=False, why=f"no answer after {self.max_turns} turns")
+            self.close(solved=False, why=no_answer_after(self.max_turns))
             return
         self.turn += 1
         self.observe(self.roles[Action.DECIDE], returned)

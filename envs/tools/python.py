@@ -15,7 +15,7 @@ from typing import Any
 from toolorchestra.envs.tools.sandbox.base import Sandbox
 from toolorchestra.envs.tools.sandbox.choice import BACKENDS, make_sandbox
 from toolorchestra.envs.tools.sandbox.program import ProgramResult, ProgramStatus
-from toolorchestra.envs.tools.simulated_python import SimulatedPython
+from toolorchestra.envs.tools.simulated_python import SimulatedPython, after_printed
 from toolorchestra.envs.tools.text_input import fence_parameter
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.format import ParameterSpec
@@ -33,6 +33,8 @@ _MAX_ERROR_CHARACTERS = 2_000  # of an error, the last ones: a traceback ends wi
 
 class PythonTool(Tool):
     """Runs a Python program and returns what it prints. Programs share nothing.
+
+    The error of a program that fails, or is stopped, begins with what it had printed.
 
     The sandbox is made at the first call, is shared by all such tools of the process, and closes when the process ends.
 
@@ -118,20 +120,22 @@ def default_python(sandbox: str | None, simulated: bool) -> Tool:
 
 
 def _shown(result: ProgramResult) -> ToolResult:
+    if result.status is ProgramStatus.OK:
+        return ToolResult.ok(result.stdout)
     message = result.stderr.strip()[-_MAX_ERROR_CHARACTERS:]
     match result.status:
-        case ProgramStatus.OK:
-            return ToolResult.ok(result.stdout)
         case ProgramStatus.TIMEOUT if not result.seconds:
-            return ToolResult.timed_out("The program was not run: others took all the time. Run fewer at once.")
+            message = "The program was not run: others took all the time. Run fewer at once."
         case ProgramStatus.TIMEOUT:
-            return ToolResult.timed_out("The program ran too long and was stopped. Let it do less.")
+            message = "The program ran too long and was stopped. Let it do less."
         case ProgramStatus.MEMORY:
-            return ToolResult.failed(f"The program wanted too much memory.\n{message}".strip())
+            message = f"The program wanted too much memory.\n{message}".strip()
         case ProgramStatus.OUTPUT:
-            return ToolResult.failed("The program printed too much. Print only the result.")
+            message = "The program printed too much. Print only the result."
         case _:
-            return ToolResult.failed(message or f"The program ended with exit code {result.exit_code}.")
+            message = message or f"The program ended with exit code {result.exit_code}."
+    error = after_printed(result.stdout, message)
+    return ToolResult.timed_out(error) if result.status is ProgramStatus.TIMEOUT else ToolResult.failed(error)
 
 
 _sandboxes: dict[tuple[int, str], Sandbox] = {}

@@ -28,6 +28,7 @@ from toolorchestra.toolscale.tool import Tool, ToolContext, ToolOrigin, ToolResu
 Number = int | float
 
 MAX_CODE_CHARACTERS = 4_000
+_MAX_PRINTED_CHARACTERS = 8_000  # before an error, which is not to be cut off with them
 _MAX_BITS = 20_000
 _MAX_FACTORIAL = 1_000
 _MAX_WORK = 3e10  # of a program, in products of bits: about 50 ms
@@ -78,15 +79,21 @@ class SimulatedPython(Tool):
         Noise and stale values follow from the context's seed and the program; whether it fails, from the seed alone.
         """
         code = arguments["code"]
+        program, error = _Program(), ""
         try:
-            lines = _printed(code)
-        except _ProgramError as error:
-            return ToolResult.failed(str(error))
+            _run(program, code)
+        except _ProgramError as found:
+            error = str(found)
+        lines = program.lines
+        if error and not lines:
+            return ToolResult.failed(error)
         if self.noise:
             lines = _noisy(lines, self.noise, zlib.crc32(f"{context.seed}/{code}".encode()))
         failed = self.failures > 0 and random.Random(f"failure/{context.seed}").random() < self.failures
         if self.stale:
             lines = _among_stale(lines, self.stale, zlib.crc32(f"{context.seed}/{code}".encode()), shown=not failed)
+        if error and not failed:
+            return ToolResult.failed(after_printed("\n".join(lines), error))
         if failed:
             return ToolResult.failed("\n".join([*(lines if self.stale else ()), *_TRACEBACK]))
         return ToolResult.ok("\n".join(lines))
@@ -145,13 +152,24 @@ def _among_stale(printed: list[str], lines: int, seed: int, *, shown: bool) -> l
     return [*found[:place], *printed, *found[place:]] if shown else found
 
 
-def _printed(code: str) -> list[str]:
-    """Return the lines that a program prints."""
+def after_printed(printed: str, error: str) -> str:
+    r"""Return the error of a program after what the program had printed, of which the first characters are shown.
+
+    >>> after_printed("42\n", "ZeroDivisionError: division by zero")
+    '42\nZeroDivisionError: division by zero'
+    """
+    if len(printed) > _MAX_PRINTED_CHARACTERS:
+        printed = f"{printed[:_MAX_PRINTED_CHARACTERS]}… ({len(printed) - _MAX_PRINTED_CHARACTERS:,} characters more)"
+    printed = printed.rstrip("\n")
+    return f"{printed}\n{error}" if printed else error
+
+
+def _run(program: _Program, code: str) -> None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about the program
             tree = ast.parse(code)
-        return _Program().run(tree)
+        program.run(tree)
     except (SyntaxError, ValueError, MemoryError) as error:  # of the parser
         raise _ProgramError(f"SyntaxError: {getattr(error, 'msg', error)}") from None
     except RecursionError:
@@ -166,7 +184,7 @@ class _Program:
         self.lines: list[str] = []
         self.work = 0.0
 
-    def run(self, tree: ast.Module) -> list[str]:
+    def run(self, tree: ast.Module) -> None:
         for statement in tree.body:
             match statement:
                 case ast.Import(names=names) if all(name.name == "math" and not name.asname for name in names):
@@ -181,7 +199,6 @@ class _Program:
                     self.value(value)
                 case _:
                     raise _ProgramError(f"NotImplementedError: line {statement.lineno}: only arithmetic is simulated")
-        return self.lines
 
     def shown(self, node: ast.expr) -> str:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):

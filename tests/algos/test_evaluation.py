@@ -62,8 +62,6 @@ def test_success_is_the_outcomes_whatever_the_reward(env: MultiAgentEnv) -> None
     assert (right.success, wrong.success) == (1.0, 0.0)
     wrong.play.episode.outcome = "infra_error"
     assert wrong.success != wrong.success  # NaN
-    right.broken = True
-    assert right.success == 0.0
 
 
 def test_values_that_are_unknown_are_left_out_of_a_tasks_mean() -> None:
@@ -96,7 +94,7 @@ class Playing:
                     outcome=outcome, why=why)  # type: ignore[arg-type]
             for outcome in self.outcomes
         )  # fmt: skip
-        return [Row(0, "orchestrator", [1], outcome=str(one.outcome), episode=one) for one in episodes]
+        return [Row(0, "orchestrator", [1], outcome=str(one.outcome), why=one.why) for one in episodes]
 
 
 def test_an_evaluation_fails_with_the_reasons_if_more_than_a_hundredth_is_not_judged() -> None:

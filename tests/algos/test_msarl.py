@@ -204,8 +204,10 @@ def test_a_slot_that_runs_out_of_ids_has_failed(env: MSARLEnv, policy: TokenPoli
     engine.max_ids = 10
     slot = engine.start(start_of(env))
     engine.play({"reasoner": Actor(policy, coder), "helper": Actor(policy, coder)}, [slot])
-    assert slot.over
-    assert slot.reward == 0.0
+    episode = slot.play.episode
+    assert (episode.outcome, episode.why, slot.unjudged) == ("failed", "no answer within 10 ids", None)
+    assert (slot.reward, slot.success) == (0.0, 0.0)
+    assert episode.rewards == {"reasoner": 0.0, "helper": 0.0}
 
 
 # ----------------------------------------------------------------------------------------------------- what to train

@@ -190,7 +190,7 @@ def test_episodes_that_an_infrastructure_error_ended_enter_no_group(untaught: Pa
     for g, slot in enumerate(group):
         slot.play.episode.rewards = dict.fromkeys(AGENTS, float(g))
     group[0].play.episode.outcome, group[0].play.episode.rewards = "infra_error", {}
-    group[1].broken = True  # ran out of ids: no rewards
+    group[1].play.episode.rewards = dict.fromkeys(AGENTS, 0.0)
     batch = judge([group], AGENTS)
     assert math.isnan(batch.rewards["courier"][0, 0])
     assert batch.rewards["courier"][0, 1:].tolist() == [0.0, 2.0, 3.0]

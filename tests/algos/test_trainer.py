@@ -59,7 +59,7 @@ def test_a_script_reports_mistakes_and_interruptions_in_a_line(
         run_script(TrainSFT, train)
 
     for error, code, message in (
-        (OptionError("`steps` must be positive."), 2, "error: `steps` must be positive.\n"),
+        (OptionError("`steps` must be positive."), 2, "error: --steps must be positive.\n"),
         (KeyboardInterrupt(), 130, "\nInterrupted. Add --resume to continue from the last checkpoint.\n"),
     ):
         with pytest.raises(SystemExit) as end:

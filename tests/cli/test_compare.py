@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -57,3 +58,37 @@ def test_tasks_of_one_recording_only_are_left_out_and_none_in_common_is_a_mistak
     output = run("compare", recorded, other)
     assert output.code == 2
     assert "no judged task in common" in output.err
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "judged", "of_all"),
+    [
+        ({}, 20, 1.0),
+        ({0: "infra_error"}, 19, 0.95),
+        ({0: "infra_error", 3: "judge_error"}, 18, 0.9),
+        ({0: None, 1: None, 2: None, 3: None}, 16, 0.8),  # as learners recorded what they had cut off
+        ({0: "failed", 1: "infra_error"}, 19, 0.9),
+    ],
+)
+def test_success_is_given_over_the_judged_episodes_and_over_all(
+    run: Run, recorded: Path, oracle: Path, tmp_path: Path, outcomes: dict[int, Any], judged: int, of_all: float
+):
+    lines = [json.loads(line) for line in oracle.read_bytes().splitlines()]
+    for number, line in enumerate(lines):
+        line["task_id"] = f"task {number}"
+        line["outcome"] = outcomes.get(number, "solved")
+    one, other = tmp_path / "one.jsonl", tmp_path / "other.jsonl"
+    for file in (one, other):
+        file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        for line in lines:
+            line["outcome"] = "solved"
+    found = run("compare", one, other, "--json").json
+    failed = sum(outcome == "failed" for outcome in outcomes.values())
+    assert found["episodes"] == {"a": 20, "b": 20}
+    assert found["judged"] == {"a": judged, "b": 20}
+    assert found["success"]["a"] == pytest.approx((judged - failed) / judged)
+    assert (found["success_of_all"]["a"], found["success_of_all"]["b"]) == (pytest.approx(of_all), 1.0)
+    assert found["success_of_all"]["difference"]["estimate"] == pytest.approx(1 - of_all)
+    text = run("compare", one, other).out
+    assert f"{100 * of_all:.1f}" in text
+    assert (f"not judged: {20 - judged} of 20 in A, 0 of 20 in B" in text) == (judged < 20)

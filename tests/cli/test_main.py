@@ -210,3 +210,37 @@ def test_several_processes_are_refused_but_for_training(
     assert main(["rollout", "ToolOrchestra-Restaurant-v0"]) == 2
     assert "`toolorchestra rollout` is one process, and 2 were started together" in capsys.readouterr().err
     assert main(["--version"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("train grpo --beta -1", "--beta must be at least 0, got -1.0."),
+        ("train sft --learning-rate -1", "--learning-rate must be at least 0, got -1.0."),
+        ("train tmatr --sft-weight -1", "--beta must be above 0, and --sft-weight at least 0."),
+        ("train msarl --evaluate-only --eval-samples 0", "--evaluate-only needs --eval-samples above 0,"),
+        ("train grpo --lora-alpha 3", "--lora-alpha, --lora-targets and --quantize are about adapters"),
+        ("rollout ParaManager-Math-v0 --env-options max_rounds 0", "`--env-options max_rounds` must be at least 1,"),
+        ("play ParaManager-Math-v0 --env-options max_calls 0", "`--env-options max_calls` must be at least 1, got 0."),
+        ("rollout ToolOrchestra-Math-v0 --env-options max_turns 0", "`--env-options max_turns` must be positive"),
+        (
+            "rollout MSARL-Math-v0 --policy null --env-options old_outputs deleted",
+            "`--env-options old_outputs` needs `--env-options helpers none`.",
+        ),
+        (
+            "rollout ToolOrchestra-Math-v0 --policy majority-vote --policy-options n 0",
+            "Expected at least one vote, got `--policy-options n 0`.",
+        ),
+        ("rollout ToolOrchestra-Math-v0 --policy noisy-oracle --error 3", "The probability --error must lie in [0, 1]"),
+        ("rollout ToolOrchestra-Custom-v0", "Give either a --source (e.g. 'Restaurant'), or the folder of a"),
+        ("validate ToolOrchestra-Math-v0 --hostile 0", "--hostile must be at least 1, got 0."),
+        ("validate ToolOrchestra-Math-v0 --random-episodes 0", "--random-episodes must be at least 1, got 0."),
+        ("masbench make --depth 99", "Expected a value of the axis --depth from 1 to 32, got 99."),
+    ],
+)
+def test_messages_name_the_flags_of_the_command(run: Run, tmp_path: Path, line: str, shown: str):
+    written = ("--out", tmp_path / "x.jsonl") if line.split()[0] in ("rollout", "masbench") else ()
+    output = run(*line.split(), *written)
+    assert output.code == 2
+    assert shown in output.err
+    assert output.err.count("\n") == 1

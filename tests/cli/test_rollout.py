@@ -157,10 +157,12 @@ def test_episodes_whose_model_failed_are_reported_and_played_again(
     options = ["--policy", "llm", "--model", "x", "--split", "all", "--episodes", 5, "--out", file]
     output = run("rollout", folder, *options)
     assert output.code == 1
-    assert "1 episodes were not played (the server hung up)" in output.err
-    assert len(list(read_episodes(file))) == 4
+    assert "1 of 5 episodes were not judged" in output.err
+    assert "1 × infra_error: ExpertError: the server hung up" in output.err
+    assert [one.outcome for one in read_episodes(file)] == ["infra_error", *["failed"] * 4]
+    assert "0.0% of all 5 episodes" in output.out
     assert run("rollout", folder, *options, "--resume").code == 0
-    assert len(list(read_episodes(file))) == 5
+    assert [one.outcome for one in read_episodes(file)] == ["failed"] * 5
 
 
 def test_a_model_that_cannot_be_reached_at_all_is_a_mistake(

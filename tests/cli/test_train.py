@@ -89,7 +89,7 @@ def test_a_wrong_environment_or_option_is_a_message_and_leaves_no_folder(
 
 def test_options_that_cannot_be_used_are_one_line_that_names_no_class(run: Run, tmp_path: Path) -> None:
     output = run("train", "grpo", "--micro-batch", 0, "--output", tmp_path / "run")
-    assert (output.code, output.err) == (2, "error: `micro_batch` must be at least 1, got 0.\n")
+    assert (output.code, output.err) == (2, "error: --micro-batch must be at least 1, got 0.\n")
 
 
 @pytest.mark.parametrize("model", ["qwen3-8b", "./nowhere", "made/of/parts"])

@@ -150,12 +150,116 @@ def test_branches_go_on_apart(env: ExternalEnv) -> None:
     assert len(slot.play.episode.turns) == 1
 
 
-def test_an_action_outside_of_the_space_is_cut_to_what_fits(env: ExternalEnv) -> None:
+@pytest.mark.parametrize("action", ["abc", "12345678901234", "", "1a", "<think>7</think>", None, {"digit": 7}])
+def test_an_action_outside_of_the_space_is_the_failure_of_who_acts(env: ExternalEnv, action: Any) -> None:
     env.reset(seed=0)
-    env.step("abc 12345678901234")
-    assert env.observe("guesser").endswith("\n\nYou hear:  1234567")
-    env.step(None)
+    env.step(action)
+    given = action if isinstance(action, str) else ""
+    assert env.episode.why == f"teller: expected an action in {env.action_space('teller')}, got {given!r}"
+    assert (env.episode.outcome, env.episode.rewards) == ("failed", {"teller": 0.0, "guesser": 0.0})
+    assert env.terminations == {"teller": True, "guesser": True}
+
+
+@pytest.mark.parametrize(
+    "action", ["7", "7 ", "\n7\n", "<think>It is 7, I guess.</think>\n7", "<reasoning>a</reasoning>7"]
+)
+def test_white_space_and_thoughts_around_an_action_do_not_count(env: ExternalEnv, action: str) -> None:
+    env.reset(seed=0)
+    env.step(action)
+    assert env.observe("guesser").endswith(("You hear: 7", "You hear: 7 "))
     assert env.episode.outcome is None
+
+
+@pytest.mark.parametrize("where", ["reset", "observe", "step", "action_space"])
+@pytest.mark.parametrize("error", [ValueError("a fault"), KeyError("x"), ZeroDivisionError()])
+def test_an_exception_ends_that_episode_only(
+    env: ExternalEnv, monkeypatch: pytest.MonkeyPatch, where: str, error: Exception
+) -> None:
+    def fail(*_: Any, **__: Any) -> Any:
+        raise error
+
+    with monkeypatch.context() as patched:
+        if where != "reset":
+            env.reset(seed=0)
+        patched.setattr(type(env._external), where, fail)
+        if where == "reset":
+            env.reset(seed=0)
+        else:
+            env.step("7")
+        episode = env.episode
+        assert (episode.outcome, episode.why) == ("infra_error", f"{type(error).__name__}: {error}")
+        assert (episode.reward, episode.rewards) == (None, {})
+        assert all(env.truncations.values())
+        assert env.play.branch().over
+    env.reset(seed=1)
+    assert play(env, lambda digit: digit).outcome == "solved"
+
+
+def test_episodes_that_cannot_be_reset_are_recorded_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    from toolorchestra.envs.multiagent.views import CurrentAgentEnv, RandomMessages
+    from toolorchestra.envs.playing import Reset, play_all
+    from toolorchestra.envs.recording import Tally
+
+    env = make_multiagent("guessing:game")
+    kind = type(env._external)
+    reset, count = kind.reset, iter(range(99))
+    monkeypatch.setattr(kind, "reset", lambda self, **given: reset(self, **given) if next(count) % 2 else 1 / 0)
+    write = random_messages("guessing:game")
+    played = play_all(
+        lambda: CurrentAgentEnv(env), lambda: RandomMessages(write), [Reset(n, {}) for n in range(4)], retries=0
+    )
+    assert [one.outcome for one in played] == ["infra_error", "failed", "infra_error", "failed"]
+    summary = Tally(played).summary()
+    assert (summary["episodes"], summary["judged"], summary["success_of_all"]) == (4, 2, 0.0)
+    assert "2 × infra_error: ZeroDivisionError" in summary["unjudged"]
+
+
+@pytest.mark.parametrize("reward", [float("nan"), float("-inf"), "two", [1]])
+def test_a_reward_that_is_no_finite_number_is_the_environments_failure(
+    env: ExternalEnv, monkeypatch: pytest.MonkeyPatch, reward: Any
+) -> None:
+    step = type(env._external).step
+
+    def odd(self: Any, action: Any) -> None:
+        step(self, action)
+        self.rewards = {"teller": reward, "guesser": 1.0}
+
+    monkeypatch.setattr(type(env._external), "step", odd)
+    env.reset(seed=0)
+    env.step("7")
+    assert (env.episode.outcome, env.episode.reward) == ("infra_error", None)
+
+
+@pytest.mark.parametrize(
+    ("ends", "said", "outcome"),
+    [
+        ("terminations", {}, "solved"),
+        ("truncations", {}, "failed"),
+        ("truncations", {"outcome": "solved"}, "solved"),
+        ("terminations", {"outcome": "failed"}, "failed"),
+        ("terminations", {"outcome": "judge_error", "verdict": "no judge"}, "judge_error"),
+    ],
+)
+def test_the_outcome_is_what_the_environment_says_or_its_own_end(
+    env: ExternalEnv, monkeypatch: pytest.MonkeyPatch, ends: str, said: dict[str, str], outcome: str
+) -> None:
+    step = type(env._external).step
+
+    def ending(self: Any, action: Any) -> None:
+        if self.terminations[self.agent_selection] or self.truncations[self.agent_selection]:
+            self._was_dead_step(action)
+            return
+        step(self, action)
+        self.rewards = dict.fromkeys(self.agents, 1.0)
+        setattr(self, ends, dict.fromkeys(self.agents, True))
+        self.infos["guesser"] = dict(said)
+
+    monkeypatch.setattr(type(env._external), "step", ending)
+    env.reset(seed=0)
+    env.step("7")
+    assert env.episode.outcome == outcome
+    assert env.episode.reward == (None if outcome == "judge_error" else 1.0)
+    assert all((env.terminations if ends == "terminations" and outcome != "judge_error" else env.truncations).values())
 
 
 def test_a_truncated_episode_keeps_its_rewards(env: ExternalEnv) -> None:

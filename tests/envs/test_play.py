@@ -171,7 +171,7 @@ def test_an_answer_in_the_last_turn_counts(play: Make) -> None:
 
 @pytest.mark.parametrize(("name", "value"), [("turns", 0), ("cost", -1.0), ("seconds", float("nan"))])
 def test_limits_must_be_positive(name: str, value: float) -> None:
-    with pytest.raises(OptionError, match=f"The limit `{name}` must be positive"):
+    with pytest.raises(OptionError, match=f"`max_{name}` must be positive"):
         EpisodeLimits(**{name: value})  # type: ignore[arg-type]
 
 

@@ -14,7 +14,7 @@ from toolorchestra.agents.policies.base import Policy
 from toolorchestra.agents.policies.chat_policy import ChatPolicy
 from toolorchestra.agents.policies.registry import make_policy
 from toolorchestra.envs.episode import Episode
-from toolorchestra.envs.playing import Reset, Unplayed, play_all, play_many
+from toolorchestra.envs.playing import Reset, play_all, play_many
 from toolorchestra.envs.tool_calling import ToolCallingPlay
 from toolorchestra.toolscale.errors import ExpertError
 
@@ -52,7 +52,7 @@ def test_an_episode_that_was_not_judged_is_played_again(make_env: Make, monkeypa
 
     monkeypatch.setattr(ToolCallingPlay, "_take", fails_at_first)
     found = list(play_many(make_env, lambda: make_policy("null"), resets(2)))
-    assert [one.outcome for one in found if isinstance(one, Episode)] == ["failed", "infra_error"]
+    assert [one.outcome for one in found] == ["failed", "infra_error"]
     assert next(faults, None) is None
 
 
@@ -64,9 +64,7 @@ def test_chat_models_are_asked_for_all_episodes_in_progress_together(
     monkeypatch.setattr(chat, "complete", lambda requests: batches.append(len(requests)) or complete(requests))
     found = list(play_many(make_env, lambda: ChatPolicy(chat), resets(5), in_flight=3))
     assert batches == [3, 2]
-    assert [(one.seed, one.answer) for one in found if isinstance(one, Episode)] == [
-        (seed, "I do not know.") for seed in range(5)
-    ]
+    assert [(one.seed, one.answer) for one in found] == [(seed, "I do not know.") for seed in range(5)]
 
 
 def test_an_episode_whose_model_fails_is_given_up_and_the_others_go_on(make_env: Make) -> None:
@@ -76,12 +74,12 @@ def test_an_episode_whose_model_fails_is_given_up_and_the_others_go_on(make_env:
         return ExpertError("too busy") if next(asked) == 1 else "I do not know."
 
     found = list(play_many(make_env, lambda: ChatPolicy(ScriptedChat(answer)), resets(1)))
-    assert [one.seed for one in found if isinstance(one, Episode)] == [0]
+    assert [(one.seed, one.outcome) for one in found] == [(0, "failed")]
     asked = iter(range(99))
     chat = ScriptedChat(answer)
     found = list(play_many(make_env, lambda: ChatPolicy(chat), resets(3), in_flight=3))
-    assert found[1] == Unplayed(Reset(1, {"split": "all"}), "too busy")
-    assert [one.seed for one in found if isinstance(one, Episode)] == [0, 2]
+    assert [(one.seed, one.outcome) for one in found] == [(0, "failed"), (1, "infra_error"), (2, "failed")]
+    assert (found[1].why, found[1].reward, found[1].answer) == ("ExpertError: too busy", None, None)
 
 
 def test_a_model_that_fails_for_all_is_an_error(make_env: Make) -> None:
@@ -115,16 +113,16 @@ class Replying:
 def test_a_slow_reply_holds_up_no_other_episode(make_env: Make) -> None:
     model = Replying(6)
     found = list(play_many(make_env, lambda: ChatPolicy(model), resets(6), in_flight=2))
-    assert [one.seed for one in found if isinstance(one, Episode)] == [1, 2, 3, 4, 5, 0]
+    assert [one.seed for one in found] == [1, 2, 3, 4, 5, 0]
     model = Replying(6)
     found = play_all(make_env, lambda: ChatPolicy(model), resets(6), in_flight=2)
-    assert [one.seed for one in found if isinstance(one, Episode)] == [0, 1, 2, 3, 4, 5]
+    assert [one.seed for one in found] == [0, 1, 2, 3, 4, 5]
 
 
 def test_failures_between_replies_do_not_end_a_rollout(make_env: Make) -> None:
     model = Replying(6, failing=(2, 4))
     found = list(play_many(make_env, lambda: ChatPolicy(model), resets(6), in_flight=2))
-    assert [one.reset.seed for one in found if isinstance(one, Unplayed)] == [2, 4]
+    assert [one.seed for one in found if one.outcome == "infra_error"] == [2, 4]
     assert len(found) == 6
 
 

@@ -120,7 +120,7 @@ class Axes(msgspec.Struct, frozen=True, omit_defaults=True):
     def __post_init__(self) -> None:
         for axis, value in self.given().items():
             if not isinstance(value, int) or not 1 <= value <= LARGEST:
-                raise OptionError(f"Expected a value of the axis {axis} from 1 to {LARGEST}, got {value!r}.")
+                raise OptionError(f"Expected a value of the axis `{axis}` from 1 to {LARGEST}, got {value!r}.")
         if not self.given():
             raise OptionError(f"Expected a value of at least one axis of {', '.join(AXES)}; none was given.")
 

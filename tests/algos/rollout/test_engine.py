@@ -20,7 +20,7 @@ from toolorchestra.algos.rollout import sampling
 from toolorchestra.algos.rollout.engine import RolloutEngine, RolloutRequest
 from toolorchestra.algos.rollout.sampling import ModelSampler, Sample
 from toolorchestra.algos.rollout.starts import Start, make_env, starts
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 
 TOOL = {
     "type": "function",
@@ -310,3 +310,133 @@ def test_another_start_of_a_task_has_a_seed_of_its_own() -> None:
     assert len(others) == 8
     assert start.another(rng).options == start.options
     assert Start(7).another(rng) == Start(7)
+
+
+# ------------------------------------------------------------------------------------------- whose failure it was
+
+
+class Saying(type(RENDERER)):  # type: ignore[misc]  # the class of an instance
+    """Reads every message as the same text."""
+
+    text = ""
+
+    def decode_action(self, ids: Any, tools: Any, before: Any = ()) -> Decoded:
+        return Decoded(self.text, True)
+
+
+def saying(text: str) -> Any:
+    renderer = copy.copy(RENDERER)
+    renderer.__class__ = Saying
+    renderer.text = text
+    return renderer
+
+
+LOOK = '<tool_call>{"name": "list_menu", "arguments": {}}</tool_call>'
+
+
+@pytest.mark.parametrize("env_id", ["ToolOrchestra-Restaurant-v0", "ParaManager-Math-v0", "ToolOrchestra-Travel-v0"])
+@pytest.mark.parametrize(
+    ("limits", "why"),
+    [
+        ({"max_turns": 2, "max_ids": 90_000}, "no answer after 2 turns"),
+        ({"max_turns": 9, "max_ids": 10}, "no answer within 10 ids"),
+    ],
+)
+def test_a_limit_of_the_engine_ends_an_episode_as_one_of_the_environment(
+    env_id: str, limits: dict[str, int], why: str
+) -> None:
+    engine = RolloutEngine(partial(gym.make, env_id), saying(LOOK), **limits)
+    (row,) = engine.play(Script(), [RolloutRequest(0, Start(0))])
+    assert (row.outcome, row.why, row.answered, row.valid) == ("failed", why, False, True)
+    option = "max_rounds" if env_id.startswith("ParaManager") else "max_turns"
+    env: Any = gym.make(env_id, **{option: row.turns}).unwrapped
+    env.reset(seed=0)
+    for _ in range(row.turns):
+        *_, reward, _, truncated, _ = env.step(LOOK)
+    assert truncated
+    assert (row.reward, row.parts) == (reward, env.episode.reward_parts)
+    assert row.M is not None
+    assert row.episode is not None
+    assert (row.episode.outcome, row.episode.why, row.episode.reward) == ("failed", why, reward)
+
+
+class Faulty(Shop):
+    """Raises what it is told to, where it is told to."""
+
+    raised: ClassVar[list[tuple[str, Exception]]] = []
+    closed = 0
+
+    def _raise(self, where: str) -> None:
+        if self.raised and self.raised[0][0] == where:
+            raise self.raised.pop(0)[1]
+
+    def reset(self, **given: Any) -> tuple[str, dict[str, Any]]:
+        self._raise("reset")
+        return super().reset(**given)
+
+    def step(self, action: Any) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        self._raise("step")
+        return super().step(action)
+
+    def close(self) -> None:
+        Faulty.closed += 1
+        raise OSError("it cannot even be closed")
+
+
+@pytest.mark.parametrize("where", ["reset", "step"])
+@pytest.mark.parametrize(
+    "error",
+    [ZeroDivisionError("division by zero"), KeyError("x"), AssertionError(), ValueError("a\nb"), StopIteration()],
+)
+def test_an_exception_in_a_foreign_environment_ends_that_episode_only(where: str, error: Exception) -> None:
+    Faulty.raised, Faulty.closed, Faulty.made = [(where, error)], 0, 0
+    engine = RolloutEngine(Faulty, RENDERER, in_flight=1, retries=0)
+    rows = engine.play(Script(), ask("pear", "fig", "plum"))
+    assert [row.outcome for row in rows] == ["infra_error", "solved", "solved"]
+    assert rows[0].unjudged == f"infra_error: {type(error).__name__}: {error}"
+    assert rows[0].reward != rows[0].reward
+    assert (Faulty.made, Faulty.closed) == (2, 1)  # the one that raised is not used again
+
+
+def test_an_episode_that_an_exception_ended_is_played_again() -> None:
+    Faulty.raised = [("step", ValueError("once")), ("reset", ValueError("twice"))]
+    (row,) = RolloutEngine(Faulty, RENDERER, retries=2).play(Script(), ask("fig"))
+    assert (row.outcome, row.reward, row.unjudged) == ("solved", 1.0, None)
+
+
+@pytest.mark.parametrize("reward", [float("nan"), float("inf"), "much", [1.0, 2.0]])
+def test_a_reward_that_is_no_finite_number_is_the_environments_failure(reward: Any) -> None:
+    class Odd(Shop):
+        def step(self, action: Any) -> Any:
+            observation, _, *ends = super().step(action)
+            return observation, reward, *ends
+
+    (row,) = RolloutEngine(Odd, RENDERER, retries=0).play(Script(), ask("fig"))
+    assert row.outcome == "infra_error"
+
+
+def test_an_option_that_cannot_be_used_is_the_callers_mistake() -> None:
+    engine = RolloutEngine(partial(gym.make, "ToolOrchestra-Restaurant-v0"), RENDERER)
+    with pytest.raises(UnknownNameError):
+        engine.play(Script(), [RolloutRequest(0, Start(0, (("task_id", "nowhere"),)))])
+
+
+@pytest.mark.parametrize("action", ["seven", "", "1234", "<think>7", "٧"])
+def test_an_action_outside_of_a_foreign_space_is_the_policys_failure(action: str) -> None:
+    class Digits(gym.Env[str, str]):
+        action_space = gym.spaces.Text(3, charset="0123456789")
+
+        def reset(self, **_: Any) -> tuple[str, dict[str, Any]]:
+            return "price of fig?", {}
+
+        def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+            return "no", float(int(action)), False, False, {}
+
+    (row,) = RolloutEngine(Digits, saying(action)).play(Script(), [RolloutRequest(0, Start(0))])
+    expected = f"expected an action in Text(1, 3, charset=0123456789), got {action!r}"
+    assert (row.outcome, row.why, row.reward, row.turns) == ("failed", expected, 0.0, 1)
+    assert row.messages[-1] == {"role": "assistant", "content": action}
+    (row,) = RolloutEngine(Digits, saying("<think>a</think> 7\n"), max_turns=3).play(
+        Script(), [RolloutRequest(0, Start(0))]
+    )
+    assert (row.outcome, row.why, row.reward) == ("failed", "no answer after 3 turns", 21.0)  # the sum so far

@@ -78,7 +78,7 @@ def test_one_model_may_be_all_there_is_while_the_summariser_stays(make_env: Make
         ({"experts": "real"}, OptionError, "endpoint"),
         ({"experts": {"ada": None}, "pool": ["bob"]}, UnknownNameError, "bob"),
         ({"max_calls": 0}, OptionError, "calls"),
-        ({"max_rounds": 0}, OptionError, "turns"),
+        ({"max_rounds": 0}, OptionError, "`max_rounds` must be at least 1, got 0"),
         ({"cost_target": 0}, OptionError, "cost"),
         ({"theta_par": -1}, OptionError, "parallel"),
         ({"sandbox": "shed"}, UnknownNameError, "bubblewrap"),

@@ -186,7 +186,7 @@ def test_wrong_options_are_explained(make_env: Make, options: dict[str, Any], er
         ({"source": "Restaurant"}, "Give either a `source`"),
         ({"domain": None, "source": "Restarant"}, "Unknown task source 'Restarant'. Did you mean 'Restaurant'?"),
         ({"render_mode": "rgb_array"}, "Unknown render mode 'rgb_array'"),
-        ({"max_turns": 0}, "The limit `turns` must be positive"),
+        ({"max_turns": 0}, "`max_turns` must be positive"),
     ],
 )
 def test_wrong_settings_are_explained(mini_folder: Path, kwargs: dict[str, Any], error: str) -> None:

@@ -77,6 +77,38 @@ def test_every_other_end_is_an_error_that_says_which(tool: PythonTool, code: str
     assert message in str(result.error)
 
 
+@pytest.mark.parametrize(
+    ("code", "status", "error"),
+    [
+        ("print('step 1: 42')\n1/0", Status.EXEC_ERR, "ZeroDivisionError: division by zero"),
+        ("print('step 1: 42')\nx =", Status.EXEC_ERR, "SyntaxError: invalid syntax"),
+        ("import sys\nprint('step 1: 42')\nsys.exit('no')", Status.EXEC_ERR, "no"),
+        (
+            "import sys\nprint('step 1: 42', end='')\nsys.exit(3)",
+            Status.EXEC_ERR,
+            "The program ended with exit code 3.",
+        ),
+        ("import os\nprint('step 1: 42')\nos._exit(1)", Status.EXEC_ERR, "The program ended with exit code 1."),
+        ("import os\nprint('step 1: 42')\nos.abort()", Status.EXEC_ERR, "The program ended with exit code -6."),
+        ("print('step 1: 42')\nwhile True: pass", Status.TIMEOUT, "ran too long and was stopped. Let it do less."),
+        ("print('step 1: 42')\nprint('a' * 5000)", Status.EXEC_ERR, "printed too much. Print only the result."),
+    ],
+)
+def test_what_a_program_printed_before_it_failed_comes_before_the_error(
+    tool: PythonTool, code: str, status: Status, error: str
+) -> None:
+    result = run(tool, code)
+    parsed = "SyntaxError" not in error  # else it printed nothing
+    assert (result.status, result.value) == (status, None)
+    assert str(result.error).startswith("step 1: 42\n") == parsed
+    assert str(result.error).endswith(error)
+
+
+def test_much_output_does_not_push_the_error_out_of_sight() -> None:
+    result = module._shown(ProgramResult(Ended.ERROR, stdout="a" * 50_000, stderr="ValueError: no"))
+    assert result.error == "a" * 8_000 + "… (42,000 characters more)\nValueError: no"
+
+
 def test_a_program_that_exceeds_its_memory_gets_an_error_that_says_so() -> None:
     result = module._shown(ProgramResult(Ended.MEMORY, stderr="MemoryError\n"))
     assert (result.status, result.error) == (Status.EXEC_ERR, "The program wanted too much memory.\nMemoryError")

@@ -65,6 +65,27 @@ def test_everything_else_is_an_error(code: str, error: str) -> None:
     assert str(result.error).startswith(tuple(error.split("|")))
 
 
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        ("print('a', 42)\n1 / 0", "a 42\nZeroDivisionError: division by zero"),
+        ("print(42)\nprint(x)", "42\nNameError: name 'x' is not defined"),
+        ("print(1)\nprint(2)\nopen('f')", "1\n2\nNameError: name 'open' is not defined"),
+        ("print(42)\nfor i in []: pass", "42\nNotImplementedError: line 2: only arithmetic is simulated"),
+        ("print(42)\nprint(9 ** 9 ** 9 ** 9)", "42\nOverflowError: the number is too large"),
+        ("print()\n1 / 0", "ZeroDivisionError: division by zero"),
+        ("print(42)\nx =", "SyntaxError: invalid syntax"),  # it is not begun
+    ],
+)
+def test_what_a_program_printed_before_it_failed_comes_before_the_error(code: str, error: str) -> None:
+    assert (run(code).status, run(code).error) == (Status.EXEC_ERR, error)
+    lines = str(run(code, noise=5).error).splitlines()
+    assert lines[-1] == error.splitlines()[-1]
+    assert [line for line in lines if line.startswith("result ")] == [
+        f"result {line}" for line in error.splitlines()[:-1] or ([""] if code.startswith("print()") else [])
+    ]
+
+
 @given(st.text(alphabet="print()+-*/%= 0123456789xy,'\n.e_", max_size=60))
 def test_no_program_breaks_it(code: str) -> None:
     assert run(code).status in (Status.OK, Status.EXEC_ERR)
