@@ -11,8 +11,7 @@ from typing import Any, ClassVar, NamedTuple, SupportsFloat
 import gymnasium
 import msgspec
 
-from toolorchestra.agents.messages.model_message import Action
-from toolorchestra.agents.messages.reading import MAX_CALLS, MAX_MESSAGE_CHARACTERS
+from toolorchestra.agents.messages.model_message import MAX_CALLS, MAX_MESSAGE_CHARACTERS, Action
 from toolorchestra.envs.episode import ORCHESTRATOR
 from toolorchestra.envs.play import EpisodeLimits, Play
 from toolorchestra.envs.render import episode_text, turn_text

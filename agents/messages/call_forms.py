@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from toolorchestra.agents.messages.json_calls import call_of_json
+from toolorchestra.agents.messages.model_message import MAX_CALLS
 from toolorchestra.agents.messages.written_values import (
     Literals,
     encoded,
@@ -25,8 +26,6 @@ from toolorchestra.agents.messages.written_values import (
 
 __all__ = ["MAX_CALLS", "Schemas", "WrittenCall", "find_calls", "repair_json"]
 
-MAX_CALLS = 64
-"""Calls read from one text; those beyond are answered with one error."""
 _MAX_FAILED = 4  # calls that may be unreadable, each of which may cost a search to the end of the text
 _MAX_NAME = 80
 
@@ -125,7 +124,8 @@ def _listed(text: str, mark: re.Match[str], schemas: Schemas | None) -> _Read:
 
 
 def _python_calls(text: str, at: int) -> _Read:
-    literals, calls = Literals(text, at), []
+    literals = Literals(text, at)
+    calls: list[_Call] = []
     while len(calls) <= MAX_CALLS:
         name = literals.token()[1].removeprefix("default_api.").removesuffix(".call")
         try:
@@ -280,8 +280,8 @@ def find_calls(text: str, schemas: Schemas | None = None) -> tuple[str, list[Wri
         found += [WrittenCall(start, at, name[:_MAX_NAME], *rest) for name, *rest in calls]
         if len(found) > MAX_CALLS or failed == _MAX_FAILED:
             if len(found) > MAX_CALLS or at < len(text):
-                error = f"The message holds more calls than are read: {min(len(found), MAX_CALLS)} were."
-                found = [*found[:MAX_CALLS], WrittenCall(at, len(text), "", "{}", error)]
+                too_many = f"The message holds more calls than are read: {min(len(found), MAX_CALLS)} were."
+                found = [*found[:MAX_CALLS], WrittenCall(at, len(text), "", "{}", too_many)]
             break
     return form, found
 

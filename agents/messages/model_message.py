@@ -8,6 +8,10 @@ import msgspec
 
 from toolorchestra.agents.messages.token_counts import written_size
 
+MAX_CALLS = 64
+"""Calls read from one message; those beyond are answered with one error."""
+MAX_MESSAGE_CHARACTERS = 1_000_000
+"""Characters of one message; a longer one is answered with an error and not read."""
 Action = str | list[dict[str, Any]] | dict[str, Any]
 """What a policy may send: text, a list of calls, a call, or an OpenAI assistant message."""
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from toolorchestra.agents.messages.call_forms import MAX_CALLS, find_calls
+from toolorchestra.agents.messages.call_forms import find_calls
 from toolorchestra.agents.messages.content import PART_TYPES, REASONING_FIELDS, parts_of, thought_in
 from toolorchestra.agents.messages.json_calls import (
     ARGUMENT_KEYS,
@@ -32,7 +32,7 @@ from toolorchestra.agents.messages.json_calls import (
     call_of_json,
     reason,
 )
-from toolorchestra.agents.messages.model_message import ModelMessage, ParsedCall
+from toolorchestra.agents.messages.model_message import MAX_CALLS, MAX_MESSAGE_CHARACTERS, ModelMessage, ParsedCall
 from toolorchestra.agents.messages.thoughts import CLOSE, OPEN, split_thoughts
 from toolorchestra.agents.messages.token_counts import (
     CALL_KEYS,
@@ -44,8 +44,6 @@ from toolorchestra.agents.messages.token_counts import (
 )
 from toolorchestra.agents.messages.written_values import name_in
 
-MAX_MESSAGE_CHARACTERS = 1_000_000
-"""Characters of one message; a longer one is answered with an error and not read."""
 _MAX_ID = 64
 _MAX_TRIES = 8  # places in a text where JSON is looked for in vain
 
@@ -328,8 +326,8 @@ def _read_item(item: Any) -> tuple[ParsedCall, int]:
     except (msgspec.MsgspecError, RecursionError, UnicodeError, TypeError, ValueError, OverflowError) as error:
         return bad_call(f"The call is not valid: {reason(error)}. {EXPECTED}"), 0
     if len(encoded) > MAX_MESSAGE_CHARACTERS:
-        error = f"The call has {len(encoded):,} bytes; at most {MAX_MESSAGE_CHARACTERS:,} are read. Write less."
-        return bad_call(error), len(encoded)
+        too_long = f"The call has {len(encoded):,} bytes; at most {MAX_MESSAGE_CHARACTERS:,} are read. Write less."
+        return bad_call(too_long), len(encoded)
     call = call_of_json(encoded)
     if call.error is None and isinstance(item, Mapping) and isinstance(inner := item.get("function"), Mapping):
         return call, CALL_KEYS + text_size(str(inner.get("name", ""))) + json_size(call.arguments)

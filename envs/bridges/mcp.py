@@ -36,7 +36,7 @@ from mcp.types import (
 )
 from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
-from toolorchestra.agents.messages.reading import MAX_MESSAGE_CHARACTERS
+from toolorchestra.agents.messages.model_message import MAX_MESSAGE_CHARACTERS
 from toolorchestra.envs.base import OrchestrationEnv
 from toolorchestra.envs.bridges.served import OVER, Observed, Served
 from toolorchestra.envs.step_threads import StepThreads

@@ -23,7 +23,7 @@ from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.types import Action, ConcurrencyConfig, EnvironmentMetadata, Observation, State
 from pydantic import Field, field_validator
 
-from toolorchestra.agents.messages.reading import MAX_MESSAGE_CHARACTERS
+from toolorchestra.agents.messages.model_message import MAX_MESSAGE_CHARACTERS
 from toolorchestra.envs.bridges.served import Observed, Served, served_environment, task_at, tasks_of
 from toolorchestra.envs.step_threads import StepThreads
 from toolorchestra.toolscale.domain import SPLITS

@@ -11,7 +11,7 @@ from itertools import takewhile
 
 import msgspec
 
-from toolorchestra.agents.messages.reading import MAX_CALLS
+from toolorchestra.agents.messages.model_message import MAX_CALLS
 from toolorchestra.agents.policies.base import write_calls
 from toolorchestra.envs.dialogue.play import DialoguePlay
 from toolorchestra.envs.dialogue.scenario import ORCHESTRATOR, USER, received_and_replied

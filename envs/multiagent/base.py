@@ -15,7 +15,7 @@ import numpy as np
 from gymnasium.utils import seeding
 from pettingzoo import AECEnv
 
-from toolorchestra.agents.messages.reading import MAX_MESSAGE_CHARACTERS
+from toolorchestra.agents.messages.model_message import MAX_MESSAGE_CHARACTERS
 from toolorchestra.envs.play import EpisodeLimits, Play
 from toolorchestra.envs.render import episode_text, turn_text
 from toolorchestra.envs.spaces import MAX_OBSERVATION_CHARACTERS, UnicodeText

@@ -16,7 +16,7 @@ from typing import Any
 
 import gymnasium
 
-from toolorchestra.agents.messages.reading import MAX_MESSAGE_CHARACTERS
+from toolorchestra.agents.messages.model_message import MAX_MESSAGE_CHARACTERS
 from toolorchestra.agents.policies.base import Policy
 from toolorchestra.envs.episode import Episode
 from toolorchestra.envs.multiagent.base import MultiAgentEnv

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from toolorchestra.agents.chat.base import calls_in
-from toolorchestra.agents.messages.model_message import ModelMessage, ParsedCall
-from toolorchestra.agents.messages.reading import MAX_CALLS, MAX_MESSAGE_CHARACTERS, read_message, read_text
+from toolorchestra.agents.messages.model_message import MAX_CALLS, MAX_MESSAGE_CHARACTERS, ModelMessage, ParsedCall
+from toolorchestra.agents.messages.reading import read_message, read_text
 
 CALL = '<tool_call>{"name": "get_dish", "arguments": {"dish_id": "D07"}}</tool_call>'
 
