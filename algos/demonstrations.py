@@ -6,7 +6,7 @@ They are encoded by the policy's renderer exactly as the rollout engine would la
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -108,7 +108,7 @@ def recorded_turns(episode: Episode) -> list[Message]:
     messages: list[Message] = []
     for turn in episode.turns:
         shown = _RESPONSES.findall(turn.observation)
-        messages += [structured(turn.message), *({"role": "tool", "content": text} for text in shown)]
+        messages += [structured(turn.message, episode.tools), *({"role": "tool", "content": text} for text in shown)]
         if beside := _RESPONSES.sub("", turn.observation).strip():
             messages.append({"role": "user", "content": beside})
     return messages
@@ -122,18 +122,21 @@ def until_last_action(messages: Iterable[Message]) -> tuple[Message, ...]:
     return tuple(found)
 
 
-def structured(message: Message) -> Message:
-    """Return an assistant message whose calls are written in its text, and can be read, as one with ``tool_calls``."""
+def structured(message: Message, tools: Collection[str] = ()) -> Message:
+    """Return an assistant message whose calls are written in its text, and can be read, as one with ``tool_calls``.
+
+    `tools` are the names of those that it could call.
+    """
     if message["role"] != "assistant" or message.get("tool_calls"):
         return message
-    parsed = read_message(message.get("content") or "")
+    parsed = read_message(message, tools)
     if not parsed.calls or any(call.error for call in parsed.calls):
         return message
     calls = [
         {"id": f"call_{n}", "type": "function", "function": {"name": c.name, "arguments": c.arguments.decode()}}
         for n, c in enumerate(parsed.calls, 1)
     ]
-    return {"role": "assistant", "content": parsed.text, "tool_calls": calls}
+    return {**parsed.recorded, "content": parsed.beside, "tool_calls": calls}
 
 
 def encode(renderer: Renderer, demonstration: Demonstration) -> tuple[list[int], list[int]]:

@@ -112,7 +112,8 @@ def _panel(text: str, title: str, color: str) -> Panel:
 def _turn(turn: Turn, number: int, episode: Episode) -> list[RenderableType]:
     if len(episode.agents) > 1:
         return _turn_of_several(turn, episode)
-    text = read_message(turn.message).text
+    read = read_message(turn.message, episode.tools)
+    text = "\n".join(filter(None, (read.apart, read.beside)))
     if not turn.calls:
         answered = turn is episode.turns[-1] and episode.answer is not None
         return [_panel(text or "(nothing)", "answer" if answered else "message", "blue")]
@@ -170,7 +171,7 @@ def _unread(turn: Turn) -> dict[int, str]:
     """Return the calls of a turn whose arguments could not be read, by position: as they were written."""
     if all(call.arguments is not None for call in turn.calls):
         return {}
-    calls = read_message(turn.message).calls
+    calls = read_message(turn.message, {call.name for call in turn.calls}).calls
     if len(calls) != len(turn.calls):  # a protocol with another way of calling
         return {}
     texts = [call.raw or call.arguments.decode("utf-8", "replace") for call in calls]

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from toolorchestra.agents.messages.thoughts import split_thoughts
 from toolorchestra.agents.messages.token_counts import written_size
 
 MAX_CALLS = 64
@@ -64,6 +65,16 @@ class ModelMessage(msgspec.Struct, frozen=True, repr_omit_defaults=True, gc=Fals
     def repaired(self) -> str:
         """The forms of calls that were read although another form was asked for; empty if there are none."""
         return ", ".join(dict.fromkeys(call.repaired for call in self.calls if call.repaired))
+
+    @property
+    def beside(self) -> str:
+        """The text beside the calls, with its thoughts as they were written.
+
+        >>> ModelMessage("Well.", raw="<think>Hm.</think>Well.").beside
+        '<think>Hm.</think>Well.'
+        """
+        said = split_thoughts(self.raw)[1]
+        return self.raw[: len(self.raw) - len(said)] + self.text if self.raw.endswith(said) else self.text
 
     @property
     def recorded(self) -> dict[str, Any]:
