@@ -60,6 +60,7 @@ class EpisodeLimits:
 
 Rewrite = Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
 """Makes another history of one, without changing it."""
+_Spent = tuple[tuple[int, int], float, float]  # tokens read and written, US dollars, virtual seconds
 
 
 class PlayStart(msgspec.Struct, frozen=True, gc=False):
@@ -345,10 +346,9 @@ class Play(ABC):
 
     def act(self, action: Any) -> Turn:
         """Take an action of the current agent and return the turn; never raises for what the action says."""
-        episode = self.episode
-        if self.episode.outcome is not None:
+        episode, agent = self.episode, self.current_agent
+        if episode.outcome is not None:
             raise OptionError("The episode is over. Call reset() to begin another.")
-        agent = self.current_agent
         self._calls = []
         observations = self._observations = {}
         shown = self._observed_messages = {}
@@ -362,10 +362,8 @@ class Play(ABC):
         except Exception as error:  # an error of the library or its tools, not of the policy
             self._break_off("infra_error", error)
         written = self._written(message)
-        if spent is None:
-            turn = Turn(written, tuple(self._calls), observations, agent)
-        else:
-            turn = Turn(written, tuple(self._calls), observations, agent, None, None, *spent)
+        paid = () if spent is None else (None, None, *spent)
+        turn = Turn(written, tuple(self._calls), observations, agent, *paid)
         if repaired := message.repaired:
             turn = msgspec.structs.replace(turn, repaired=repaired)
         episode.turns.append(turn)
@@ -403,18 +401,14 @@ class Play(ABC):
         if self.episode.outcome == "failed":
             self._pay(solved=False)
 
-    def _charge(
-        self, agent: str, message: ModelMessage, rates: OrchestratorRates
-    ) -> tuple[tuple[int, int], float, float]:
+    def _charge(self, agent: str, message: ModelMessage, rates: OrchestratorRates) -> _Spent:
         """Let an agent's message cost money and take time; return its tokens, read and written, and both."""
         size = self._conversations.get(agent)
         if size is None:
             size = self.schemas_size
             for entry in self.histories[agent]:
                 size += opening_size(entry["content"])
-        length = message.length
-        if length is None:
-            length = message.size
+        length = message.size
         self._conversations[agent] = size + length
         read = -(-size // BYTES)
         written = -(-length // BYTES) + 1  # and the end of the message

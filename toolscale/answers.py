@@ -20,6 +20,7 @@ from typing import NamedTuple, TypeVar
 from toolorchestra.toolscale.math_verifier import verified
 from toolorchestra.toolscale.mentions import tokens
 from toolorchestra.toolscale.numerals import plain_digits
+from toolorchestra.toolscale.thoughts import split_thoughts
 
 T = TypeVar("T")
 
@@ -43,7 +44,7 @@ _PLACEHOLDER = re.compile(
 
 def _given(text: str) -> list[tuple[str, bool]]:
     """Return the answers that a text gives, and whether each stands in a box."""
-    text = text.rpartition("</think>")[2].partition("<think>")[0][-MAX_TEXT:]  # without what was only thought
+    text = split_thoughts(text, own=("reasoning",))[1][-MAX_TEXT:]  # sub-agents give their reasoning with the answer
     found: list[tuple[int, int, bool]] = []  # where each answer begins and ends, and whether it is a box
     opened: list[tuple[int, bool, int]] = []  # of each brace: where its content begins, whether it is a box, len(found)
     own: list[bool] = []  # of each brace: whether it holds more than boxes

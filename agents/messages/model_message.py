@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from toolorchestra.agents.messages.thoughts import split_thoughts
 from toolorchestra.agents.messages.token_counts import written_size
+from toolorchestra.toolscale.thoughts import split_thoughts
 
 MAX_CALLS = 64
 """Calls read from one message; those beyond are answered with one error."""
@@ -73,8 +73,9 @@ class ModelMessage(msgspec.Struct, frozen=True, repr_omit_defaults=True, gc=Fals
         >>> ModelMessage("Well.", raw="<think>Hm.</think>Well.").beside
         '<think>Hm.</think>Well.'
         """
-        said = split_thoughts(self.raw)[1]
-        return self.raw[: len(self.raw) - len(said)] + self.text if self.raw.endswith(said) else self.text
+        said = split_thoughts(self.raw)[1].strip()
+        thought = self.raw.rstrip().removesuffix(said)
+        return thought + self.text if thought != self.raw.rstrip() or not said else self.text
 
     @property
     def recorded(self) -> dict[str, Any]:

@@ -8,7 +8,7 @@ A message asks for calls as Hermes/Qwen ``<tool_call>{"name": …, "arguments": 
 assistant message with ``tool_calls``, or as a list of ``{"name": …, "arguments": …}`` objects. Calls in other forms are
 read, too, and noted as `repaired`: other names for the arguments, the old ``function_call``, parts of Anthropic's and
 OpenAI's newer messages, JSON that stands bare or in a fence, and the forms of other families of models
-(`toolorchestra.agents.messages.call_forms`). Thoughts are in `toolorchestra.agents.messages.thoughts`.
+(`toolorchestra.agents.messages.call_forms`). Thoughts are in `toolorchestra.toolscale.thoughts`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ from toolorchestra.agents.messages.json_calls import (
     reason,
 )
 from toolorchestra.agents.messages.model_message import MAX_CALLS, MAX_MESSAGE_CHARACTERS, ModelMessage, ParsedCall
-from toolorchestra.agents.messages.thoughts import CLOSE, OPEN, split_thoughts
 from toolorchestra.agents.messages.token_counts import (
     CALL_KEYS,
     CALL_TAGS,
@@ -43,6 +42,7 @@ from toolorchestra.agents.messages.token_counts import (
     written_size,
 )
 from toolorchestra.agents.messages.written_values import name_in
+from toolorchestra.toolscale.thoughts import CLOSE, OPEN, split_thoughts
 
 _MAX_ID = 64
 _MAX_TRIES = 8  # places in a text where JSON is looked for in vain

@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from toolorchestra.agents.messages.thoughts import split_thoughts
 from toolorchestra.toolscale.answers import answers
+from toolorchestra.toolscale.thoughts import split_thoughts
 
 _FENCED = re.compile(r"```(?:python|py)?[ \t]*\n(.*?)```", re.DOTALL | re.IGNORECASE)
 _PROGRAM = re.compile(r"<code>|```", re.IGNORECASE)

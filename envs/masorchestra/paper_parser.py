@@ -15,7 +15,6 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from toolorchestra.agents.messages.thoughts import split_thoughts
 from toolorchestra.envs.masorchestra.design import Agent, Design
 from toolorchestra.envs.masorchestra.parser import MAX_DESIGN_CHARACTERS
 from toolorchestra.envs.masorchestra.rules import (
@@ -32,6 +31,7 @@ from toolorchestra.envs.masorchestra.rules import (
     Rule,
     first_fault,
 )
+from toolorchestra.toolscale.thoughts import split_thoughts
 
 _ANY_TAG = re.compile(TAG.pattern, re.IGNORECASE)
 _AGENT = re.compile(r"<(/?)agent\s*>", re.IGNORECASE)

@@ -13,7 +13,6 @@ from typing import NamedTuple, NoReturn
 
 import msgspec
 
-from toolorchestra.agents.messages.thoughts import split_thoughts
 from toolorchestra.envs.masorchestra.design import Agent, Design
 from toolorchestra.envs.masorchestra.rules import (
     AGENTS,
@@ -30,6 +29,7 @@ from toolorchestra.envs.masorchestra.rules import (
     Rule,
     first_fault,
 )
+from toolorchestra.toolscale.thoughts import split_thoughts
 
 MAX_DESIGN_CHARACTERS = 100_000
 """Characters of one design."""

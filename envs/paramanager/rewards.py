@@ -99,13 +99,12 @@ def well_formed(message: Mapping[str, Any]) -> bool:
     if calls := message.get("tool_calls"):
         return (not text.strip() or _is_reasoning(text)) and all(map(_is_call, calls))
     read = read_message(text)
-    before = text.partition("<tool_call>")[0]
     return (
         bool(read.calls)
         and all(call.error is None and call.arguments.startswith(b"{") for call in read.calls)
         and not read.repaired
         and not read.text
-        and _is_reasoning(before)
+        and _is_reasoning(read.beside)
     )
 
 

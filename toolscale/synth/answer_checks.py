@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from toolorchestra.toolscale.errors import ToolOrchestraError, unknown_name
 from toolorchestra.toolscale.format import ConsistencySpec, IntentSpec, Name, Recipe, TableSpec
 from toolorchestra.toolscale.synth.model_queries import InvalidError
+from toolorchestra.toolscale.thoughts import split_thoughts
 from toolorchestra.toolscale.yaml_reader import MAX_CHARACTERS, convert, parse_yaml
 
 MAX_ROWS = 3_000
@@ -68,7 +69,7 @@ def read_answer(text: str, kind: type[T]) -> T:
     with refusing():
         if len(text) > MAX_CHARACTERS:
             raise InvalidError(f"Expected at most {MAX_CHARACTERS:,} characters, found {len(text):,}.")
-        answer = text.rpartition("</think>")[2]
+        answer = split_thoughts(text)[1]
         blocks = _FENCE.findall(answer)
         if len(blocks) > 1:
             raise InvalidError(f"Expected one fenced block of YAML, found {len(blocks)}. Put everything into one.")
