@@ -13,6 +13,7 @@ from typing import Any
 
 import gymnasium as gym
 
+from toolorchestra.agents.builtin.chat_template_renderer import ChatTemplateRenderer
 from toolorchestra.agents.builtin.design_renderer import DesignRenderer
 from toolorchestra.agents.builtin.renderer import Message, Renderer
 from toolorchestra.agents.messages.reading import read_message
@@ -140,7 +141,11 @@ def structured(message: Message, tools: Collection[str] = ()) -> Message:
 
 
 def encode(renderer: Renderer, demonstration: Demonstration) -> tuple[list[int], list[int]]:
-    """Return a demonstration's ids and mask (1 on the policy's own), as the rollout engine would lay them out."""
+    """Return a demonstration's ids and mask (1 on the policy's own), as the rollout engine would lay them out.
+
+    Raises:
+        OptionError: The renderer's chat template loses tools or calls.
+    """
     messages = list(demonstration.messages)
     first = demonstration.context
     own = [n for n, message in enumerate(messages) if n >= first and message["role"] == "assistant"]
@@ -148,6 +153,8 @@ def encode(renderer: Renderer, demonstration: Demonstration) -> tuple[list[int],
     mask = [0] * len(ids)
     for at, following in zip(own, [*own[1:], len(messages)], strict=True):
         written = renderer.encode_action(messages[at], messages[:at])
+        if isinstance(renderer, ChatTemplateRenderer):
+            renderer.check_action(messages[at], written, demonstration.tools)
         answers = messages[at + 1 : following]
         shown = renderer.encode_results(answers, written) if answers else []
         ids = [*ids, *written, *shown]

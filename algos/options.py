@@ -121,6 +121,9 @@ class LearnerOptions(ABC):
     template_options: dict[str, str] = field(default_factory=dict)
     """Options of the chat template, such as ``enable_thinking false``; values that are JSON are read as such. They are
     kept with the policy."""
+    call_format: Literal["native", "hermes"] | None = None
+    """How a model with a chat template writes calls: as the template has it, or as text in ``<tool_call>`` blocks.
+    None: the first if what the template renders is read back as the same calls, else the second."""
     resume: bool = False
     """Continue from the last checkpoint in `output`, exactly as if the run had not stopped."""
 
@@ -170,8 +173,10 @@ class LearnerOptions(ABC):
             self.require_at_least(1, "micro_batch")
         if self.learning_rate is not None and self.learning_rate < 0:
             raise OptionError(f"`learning_rate` must be at least 0, got {self.learning_rate}.")
-        if self.template_options and self.small:
-            raise OptionError("Built-in models have no chat template: give `template_options` with a model.")
+        if (self.template_options or self.call_format) and self.small:
+            raise OptionError(
+                "Built-in models have no chat template: give `template_options` and `call_format` with a model."
+            )
         if self.resume and not self.save_every:
             raise OptionError("`resume` needs checkpoints: leave `save_every` above 0.")
 
@@ -190,7 +195,8 @@ class LearnerOptions(ABC):
     @property
     def read_template_options(self) -> dict[str, Any]:
         """The options of the chat template, with values that are JSON read as such."""
-        return {name: json_or_text(value) for name, value in self.template_options.items()}
+        named = {"call_format": self.call_format} if self.call_format else {}
+        return {name: json_or_text(value) for name, value in self.template_options.items()} | named
 
     @property
     def environment_options(self) -> dict[str, Any]:

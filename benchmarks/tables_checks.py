@@ -165,6 +165,19 @@ def questions_attacks() -> str:
     return markdown("source|questions:|attacks tried:|paid:|rephrasings tried:|accepted:", rows)
 
 
+def chat_templates() -> str:
+    """What works of the chat templates that TRL ships."""
+    rows = []
+    for name, one in read("chat_templates")["templates"].items():
+        why = (
+            one["why"]
+            + "; " * bool(one["why"])
+            + "TRL's training template takes its place" * one.get("replaced", False)
+        )
+        rows.append([f"`{name}`", "yes" if one["works"] else "refused", one["form"], why.removesuffix("; ")])
+    return markdown("template|works|calls|why", rows)
+
+
 TABLES: tuple[Callable[..., str], ...] = (
     validation_domains,
     validation_exploits,
@@ -176,4 +189,5 @@ TABLES: tuple[Callable[..., str], ...] = (
     experts_steps,
     masbench_axes,
     questions_attacks,
+    chat_templates,
 )

@@ -12,6 +12,7 @@ import itertools
 import json
 import logging
 import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -117,21 +118,29 @@ def chat_renderer(
     """Return the renderer of a tokenizer with a chat template; a template known to TRL is replaced where necessary.
 
     Templates such as Qwen3's drop earlier thoughts as a conversation grows; TRL has versions of them that do not. Any
-    other template that is not prefix-preserving raises `OptionError`.
+    other template that is not prefix-preserving raises `OptionError`. What is not as the template has it is printed.
     """
     try:
-        return ChatTemplateRenderer(tokenizer, template_options=options, end_ids=end_ids)
-    except OptionError:
+        renderer = ChatTemplateRenderer(tokenizer, template_options=options, end_ids=end_ids)
+    except OptionError as error:
         from trl.chat_template_utils import get_training_chat_template
 
         try:
-            template = get_training_chat_template(tokenizer)
+            template = get_training_chat_template(tokenizer) if "prefix-preserving" in str(error) else None
         except ValueError:  # a template that it does not know
             template = None
         if template is None:
             raise
         tokenizer.chat_template = template
-        return ChatTemplateRenderer(tokenizer, template_options=options, end_ids=end_ids)
+        renderer = ChatTemplateRenderer(tokenizer, template_options=options, end_ids=end_ids)
+        _note("The chat template rewrites earlier turns: TRL's training template takes its place.")
+    if renderer.note:
+        _note(f"The chat template does not carry calls ({renderer.note}): they are text in <tool_call> blocks.")
+    return renderer
+
+
+def _note(text: str) -> None:
+    print(f"note: {text}", file=sys.stderr, flush=True)
 
 
 def build_model(

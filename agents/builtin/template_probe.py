@@ -1,0 +1,98 @@
+"""A conversation on which a renderer is tried: what it renders must be read back as the same calls."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from toolorchestra.agents.builtin.renderer import Message
+
+if TYPE_CHECKING:
+    from toolorchestra.agents.builtin.chat_template_renderer import ChatTemplateRenderer
+
+PROBE = "Zq7"
+"""A word that no template has."""
+USER: Message = {"role": "user", "content": "?"}
+
+
+class LostError(ValueError):
+    """What a template loses of a conversation."""
+
+
+_PROPERTIES = {
+    "text": {"type": "string"},
+    "number": {"type": "integer"},
+    "yes": {"type": "boolean"},
+    "list": {"type": "array", "items": {"type": "string"}},
+    "object": {"type": "object"},
+}
+_TOOLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": name,
+            "description": "Looks.",
+            "parameters": {"type": "object", "properties": _PROPERTIES, "required": ["text"]},
+        },
+    }
+    for name in ("find_probe", "set_probe")
+]
+_ARGUMENTS: list[dict[str, Any]] = [
+    {
+        "text": 'Crème "brûlée", 1/2\nor it\'s \\frac',
+        "number": 7,
+        "yes": True,
+        "list": ["a", "b"],
+        "object": {"n": None},
+    },
+    {"text": "12"},
+]
+
+
+def _message(*numbers: int) -> Message:
+    calls = [
+        {
+            "id": f"call_{n + 1}",
+            "type": "function",
+            "function": {"name": _TOOLS[n]["function"]["name"], "arguments": json.dumps(_ARGUMENTS[n])},
+        }
+        for n in numbers
+    ]
+    return {"role": "assistant", "content": f"{PROBE}." if len(numbers) > 1 else "", "tool_calls": calls}
+
+
+def probe(renderer: ChatTemplateRenderer) -> None:
+    """Raise `LostError` with what a renderer loses of tools, calls, results and answers."""
+    opening: list[Message] = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": PROBE}]
+    prompt = renderer.tokenizer.decode(renderer.encode_prompt(opening, _TOOLS))
+    for name in (*(tool["function"]["name"] for tool in _TOOLS), *_PROPERTIES, PROBE):
+        if name not in prompt:
+            raise LostError("it leaves out tools" if name != PROBE else "it leaves out what a user says")
+    results: list[Message] = [
+        {
+            "role": "tool",
+            "tool_call_id": "call_1",
+            "name": "find_probe",
+            "content": f'{{"status": "OK", "n": "{PROBE}"}}',
+        },
+        {"role": "tool", "tool_call_id": "call_2", "name": "set_probe", "content": f"{PROBE}{PROBE}"},
+    ]
+    for numbers in ((0,), (1,), (0, 1)):
+        message = _message(*numbers)
+        for before in (opening, [*opening, message, *(results[n] for n in numbers)]):
+            written = renderer.encode_action(message, before)
+            wanted = [(_TOOLS[n]["function"]["name"], _ARGUMENTS[n]) for n in numbers]
+            if (got := renderer.read_ids(written, _TOOLS).calls) != wanted:
+                lost = "calls" if not got else "all but the first of several calls" if len(numbers) > len(got) else ""
+                raise LostError(f"it leaves out {lost}" if lost else "arguments are read back as others")
+            if len(numbers) > 1 and f"{PROBE}." not in renderer.tokenizer.decode(written):
+                raise LostError("it leaves out what is said beside calls")
+            if not renderer.decode_action(written, _TOOLS).well_formed:
+                raise LostError("a turn with calls has no end")
+        shown = renderer.tokenizer.decode(renderer.encode_results([results[n] for n in numbers], written))
+        if not all(PROBE * (n + 1) in shown for n in numbers):
+            raise LostError("it leaves out results")
+    answer: Message = {"role": "assistant", "content": f"It is {PROBE}."}
+    found = renderer.decode_action(renderer.encode_action(answer), _TOOLS)
+    if PROBE not in str(found.action) or not found.well_formed:
+        raise LostError("it leaves out answers, or gives them no end")
