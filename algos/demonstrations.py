@@ -137,7 +137,7 @@ def structured(message: Message, tools: Collection[str] = ()) -> Message:
         {"id": f"call_{n}", "type": "function", "function": {"name": c.name, "arguments": c.arguments.decode()}}
         for n, c in enumerate(parsed.calls, 1)
     ]
-    return {**parsed.recorded, "content": parsed.beside, "tool_calls": calls}
+    return parsed.with_calls(calls)
 
 
 def encode(renderer: Renderer, demonstration: Demonstration) -> tuple[list[int], list[int]]:

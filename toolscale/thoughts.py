@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from typing import NamedTuple
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
 """The tags of a call, as Hermes and Qwen write them."""
@@ -54,10 +55,19 @@ _MARK = re.compile(
     re.IGNORECASE,
 )
 _FRAME = re.compile(
-    r"<\|(?:start\|>assistant(?:<\|channel\|>final<\|message\|>)?|channel\|>final<\|message\|>|message\|>|end\|>"
+    r"\A ?to=user<\|message\|>"
+    r"|<\|(?:start\|>assistant(?:<\|channel\|>final<\|message\|>)?|channel\|>final<\|message\|>|message\|>|end\|>"
     r"|return\|>|START_RESPONSE\|>|END_RESPONSE\|>|START_TEXT\|>|END_TEXT\|>)"
 )
 """Marks around what is said."""
+
+
+class Thought(NamedTuple):
+    """A thought: its text, the text with its marks, and whether these are tags, which any model can write."""
+
+    text: str
+    written: str
+    tagged: bool
 
 
 def split_thoughts(text: str, own: Collection[str] = ()) -> tuple[str, str]:
@@ -75,9 +85,15 @@ def split_thoughts(text: str, own: Collection[str] = ()) -> tuple[str, str]:
     >>> split_thoughts("2 + 2</think>It is 4."), split_thoughts("<Thinking>2 + 2")
     (('2 + 2', 'It is 4.'), ('2 + 2', ''))
     """
+    thoughts, said = thoughts_in(text, own)
+    return "\n".join(thought.text for thought in thoughts), said
+
+
+def thoughts_in(text: str, own: Collection[str] = ()) -> tuple[list[Thought], str]:
+    """Return the thoughts in a text, each as it is written, and the text without them; see `split_thoughts`."""
     kept: list[str] = []
-    thoughts: list[str] = []
-    place, ends, calling, seen = 0, "", False, False  # `ends`: the mark that ends the thought in progress
+    thoughts: list[Thought] = []
+    place, opened, ends, calling = 0, 0, "", False  # `ends`: the mark that ends the thought in progress
     for found in _MARK.finditer(text):
         mark, tag = found[0].lower(), found["tag"]
         if mark in _CALLS or mark in _ENDS_OF_CALLS:
@@ -90,23 +106,23 @@ def split_thoughts(text: str, own: Collection[str] = ()) -> tuple[str, str]:
         if ends:
             if ends != (mark if not tag else closing if found["closes"] else ""):
                 continue
-            thoughts.append(text[place : found.start()])
+            thoughts.append(Thought(text[place : found.start()], text[opened : found.end()], tag is not None))
             ends = ""
         elif (tag and not found["closes"]) or mark in _PAIRS:
             kept.append(text[place : found.start()])
-            ends = closing
+            ends, opened = closing, found.start()
         elif tag or mark in _BARE:
-            before = text[place : found.start()]
-            if seen:  # a mark that ends nothing
-                kept.append(before)
-            else:
-                thoughts.append("".join((*kept, before)))
+            kept.append(text[place : found.start()])
+            if not thoughts:  # it has begun in the prompt; later such a mark ends nothing
+                before = "".join(kept)
+                thoughts.append(Thought(before, before + found[0], tag is not None))
                 kept.clear()
         else:
             continue
-        place, seen = found.end(), True
-    (thoughts if ends else kept).append(text[place:])
+        place = found.end()
+    if ends:
+        thoughts.append(Thought(text[place:], text[opened:], ends[0] == "/"))
+    else:
+        kept.append(text[place:])
     said = "".join(kept)
-    if "<|" in said:
-        said = _FRAME.sub("", said)
-    return "\n".join(thoughts), said
+    return thoughts, _FRAME.sub("", said) if "<|" in said else said

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from toolorchestra.agents.builtin.reading_back import ReadBack, read_back
 from toolorchestra.agents.builtin.renderer import Decoded, Message
 from toolorchestra.agents.builtin.template_forms import TemplateForm, candidates
 from toolorchestra.agents.builtin.template_probe import PROBE, USER, LostError, probe
+from toolorchestra.agents.messages.model_message import ModelMessage
+from toolorchestra.agents.messages.reading import read_message
 from toolorchestra.toolscale.errors import OptionError
 
 _OPTIONS = "template_options.json"
@@ -55,8 +56,11 @@ class ChatTemplateRenderer:
         self._given_ends = {i for i in ends if i is not None and i != tokenizer.unk_token_id}
         self.stop_ids: tuple[int, ...] = tuple(sorted(self._given_ends))
         self.pad_id = tokenizer.eos_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
-        self.lost = ""  # while forms are tried
+        self.lost = self._own = ""  # while forms are tried
         self.form, self.lost, self.note = self._choose()
+        self._own = (
+            "" if self.lost or self.form.calls == "text" else self.read_ids(self.encode_action(_calls("?"))).repaired
+        )
 
     def _choose(self) -> tuple[TemplateForm, str, str]:
         """Return the first form that is read back, with why there is none, and why it is not the template's own."""
@@ -186,7 +190,7 @@ class ChatTemplateRenderer:
         native = bool(answered) and self.form.calls != "text"
         turn: Message = {"role": "assistant", "content": PROBE}
         if native:
-            names = [name for name, _ in self.read_ids(written).calls]
+            names = [call.name for call in self.read_ids(written).calls]
             names += [""] * len(answered)
             turn = _calls(
                 *[PROBE] * len(answered),
@@ -206,11 +210,11 @@ class ChatTemplateRenderer:
         other = closing[:1] == [end] and ids[0] in self._marks  # a turn that others follow may have an end of its own
         return ids[1:] if other or ids[0] in self.stop_ids else ids
 
-    def read_ids(self, ids: Sequence[int], tools: Sequence[Mapping[str, Any]] = ()) -> ReadBack:
+    def read_ids(self, ids: Sequence[int], tools: Sequence[Mapping[str, Any]] = ()) -> ModelMessage:
         """Return what the ids say and ask for, without end-of-turn marks."""
         kept = [i for i in ids if i not in self.stop_ids and i != self.pad_id]
         text: str = self.tokenizer.decode(kept, skip_special_tokens=False)
-        return read_back(text, tools)
+        return read_message(text, {tool["function"]["name"]: tool for tool in tools})
 
     def decode_action(
         self, ids: Sequence[int], tools: Sequence[Mapping[str, Any]], before: Sequence[Message] = ()
@@ -218,13 +222,20 @@ class ChatTemplateRenderer:
         """Return what the ids say and ask for: the text, or a message whose calls are in the template's own form."""
         del before
         found = self.read_ids(ids, tools)
-        return Decoded(found.action, bool(ids) and ids[-1] in self.stop_ids and found.readable)
+        action: Any = found.raw
+        if found.repaired and found.repaired == self._own:  # as the prompt asks for
+            calls = [
+                {"name": c.name, "arguments": c.raw or c.arguments.decode("utf-8", "replace")} for c in found.calls
+            ]
+            action = found.with_calls(calls)
+        readable = all(call.error is None for call in found.calls)
+        return Decoded(action, bool(ids) and ids[-1] in self.stop_ids and readable)
 
     def check_action(self, message: Message, written: Sequence[int], tools: Sequence[Mapping[str, Any]]) -> None:
         """Raise an `OptionError` if the ids that `encode_action` made of a message ask for other calls than it does."""
         calls = [call.get("function", call) for call in message.get("tool_calls") or ()]
         wanted = [(call["name"], _object(call["arguments"])) for call in calls]
-        if calls and wanted != (found := self.read_ids(written, tools).calls):
+        if calls and wanted != (found := self.read_ids(written, tools).asked):
             raise OptionError(
                 f"What the chat template makes of {str(wanted)[:200]} is read back as {str(found)[:200]}: the policy "
                 "would learn calls that are not made. Give `call_format` hermes, or the model another template."

@@ -82,7 +82,7 @@ def probe(renderer: ChatTemplateRenderer) -> None:
         for before in (opening, [*opening, message, *(results[n] for n in numbers)]):
             written = renderer.encode_action(message, before)
             wanted = [(_TOOLS[n]["function"]["name"], _ARGUMENTS[n]) for n in numbers]
-            if (got := renderer.read_ids(written, _TOOLS).calls) != wanted:
+            if (got := renderer.read_ids(written, _TOOLS).asked) != wanted:
                 lost = "calls" if not got else "all but the first of several calls" if len(numbers) > len(got) else ""
                 raise LostError(f"it leaves out {lost}" if lost else "arguments are read back as others")
             if len(numbers) > 1 and f"{PROBE}." not in renderer.tokenizer.decode(written):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from toolorchestra.agents.messages.token_counts import written_size
-from toolorchestra.toolscale.thoughts import split_thoughts
+from toolorchestra.toolscale.thoughts import thoughts_in
 
 MAX_CALLS = 64
 """Calls read from one message; those beyond are answered with one error."""
@@ -67,15 +68,33 @@ class ModelMessage(msgspec.Struct, frozen=True, repr_omit_defaults=True, gc=Fals
         return ", ".join(dict.fromkeys(call.repaired for call in self.calls if call.repaired))
 
     @property
+    def asked(self) -> list[tuple[str, Any]]:
+        """Names and arguments of the calls; arguments that cannot be read are None."""
+        found: list[tuple[str, Any]] = []
+        for call in self.calls:
+            try:
+                found.append((call.name, msgspec.json.decode(call.arguments) if call.error is None else None))
+            except (msgspec.DecodeError, RecursionError, UnicodeError):
+                found.append((call.name, None))
+        return found
+
+    @property
     def beside(self) -> str:
-        """The text beside the calls, with its thoughts as they were written.
+        """The text beside the calls, with the thoughts in tags that are not empty.
 
         >>> ModelMessage("Well.", raw="<think>Hm.</think>Well.").beside
         '<think>Hm.</think>Well.'
         """
-        said = split_thoughts(self.raw)[1].strip()
-        thought = self.raw.rstrip().removesuffix(said)
-        return thought + self.text if thought != self.raw.rstrip() or not said else self.text
+        thoughts, _ = thoughts_in(self.raw)
+        return "".join(thought.written for thought in thoughts if thought.tagged and thought.text.strip()) + self.text
+
+    def with_calls(self, calls: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Return the message with its calls apart from the text, and thoughts in a model's own marks as well."""
+        thoughts, _ = thoughts_in(self.raw)
+        marked = (thought.text for thought in thoughts if not thought.tagged)
+        apart = "\n".join(text for text in (self.apart, *marked) if text.strip())
+        own = {"reasoning_content": apart} if apart else {}
+        return {"role": "assistant", "content": self.beside, **own, "tool_calls": list(calls)}
 
     @property
     def recorded(self) -> dict[str, Any]:

@@ -44,6 +44,7 @@ from toolorchestra.agents.messages.token_counts import (
 from toolorchestra.agents.messages.written_values import name_in
 from toolorchestra.toolscale.thoughts import CLOSE, OPEN, split_thoughts
 
+Tools = Collection[str] | Mapping[str, Any]
 _MAX_ID = 64
 _MAX_TRIES = 8  # places in a text where JSON is looked for in vain
 
@@ -59,15 +60,34 @@ class _Exact(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     arguments: msgspec.Raw = msgspec.Raw(b"{}")
 
 
+class _Schemas(Mapping[str, Mapping[str, Any]]):
+    """The schemas of the arguments of tools, made when they are asked for."""
+
+    def __init__(self, tools: Tools) -> None:
+        self._tools = tools if isinstance(tools, Mapping) else {}
+
+    def __getitem__(self, name: str) -> Mapping[str, Any]:
+        tool = self._tools[name]
+        schema: Mapping[str, Any] = getattr(tool, "schema", tool)["function"].get("parameters", {})
+        return schema
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tools)
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+
 _exact = msgspec.json.Decoder(_Exact)
 
 
-def read_message(action: Any, known: Collection[str] = (), *, repair: bool = True) -> ModelMessage:
+def read_message(action: Any, tools: Tools = (), *, repair: bool = True) -> ModelMessage:
     """Return what `action` thinks, says and asks for; never raises.
 
     Args:
         action: What a model wrote: see `Action`.
-        known: Names of tools; JSON in the midst of a text is a call only if it has one of them.
+        tools: Names of the tools: JSON in the midst of a text is a call only if it has one of them. Of a mapping the
+            values, `Tool` or OpenAI function schemas, tell a text from a number in forms that do not.
         repair: Whether calls in other forms than those asked for are made; else they are errors.
 
     >>> read_message('Wait. <tool_call>{"name": "get_dish", "arguments": {"dish_id": "D07"}}</tool_call>').calls
@@ -76,11 +96,11 @@ def read_message(action: Any, known: Collection[str] = (), *, repair: bool = Tru
     'That will be $12.50.'
     """
     if isinstance(action, str):
-        message = _read_text(action, known)
+        message = _read_text(action, tools)
     elif isinstance(action, Mapping):
-        message = _read_mapping(action, known)
+        message = _read_mapping(action, tools)
     elif isinstance(action, (list, tuple)):
-        message = _read_parts(action, *_contents(action), known) if _are_parts(action) else _read_structured(action)
+        message = _read_parts(action, *_contents(action), tools) if _are_parts(action) else _read_structured(action)
     else:
         message = _wrong(f"Expected text or a list of calls, found {type(action).__name__}.")
     if repair or not any(call.repaired for call in message.calls):
@@ -111,7 +131,7 @@ def spoken(text: str) -> str:
 # --- text
 
 
-def _read_text(text: str, known: Collection[str], apart: str = "") -> ModelMessage:
+def _read_text(text: str, tools: Tools, apart: str = "") -> ModelMessage:
     if len(text) > MAX_MESSAGE_CHARACTERS:
         return _too_long(text)
     if not text.isascii():
@@ -124,7 +144,7 @@ def _read_text(text: str, known: Collection[str], apart: str = "") -> ModelMessa
         opened = said.count(OPEN)
     else:
         thought, said = "", text
-    around, calls = _written(said, known, opened)
+    around, calls = _written(said, tools, opened)
     reasoning = _joined(apart, thought) if apart else thought
     length = None
     if calls:
@@ -136,12 +156,12 @@ def _read_text(text: str, known: Collection[str], apart: str = "") -> ModelMessa
     return ModelMessage(around.strip(), tuple(calls), reasoning, text, False, apart, length)
 
 
-def _written(said: str, known: Collection[str], opened: int) -> tuple[str, list[ParsedCall]]:
+def _written(said: str, tools: Tools, opened: int) -> tuple[str, list[ParsedCall]]:
     """Return the text around the calls of a text, and the calls, in whichever form they are written."""
     if opened and said[said.index(OPEN) + len(OPEN) :].lstrip()[:1] == "{":
         return _hermes(said)
-    found = find_calls(said)
-    if found is not None and not (opened and all(known and call.name not in known for call in found[1])):
+    found = find_calls(said, _Schemas(tools))
+    if found is not None and not (opened and all(tools and call.name not in tools for call in found[1])):
         form, written = found
         kept, place = [], 0
         for call in written:
@@ -149,14 +169,16 @@ def _written(said: str, known: Collection[str], opened: int) -> tuple[str, list[
                 kept.append(said[place : call.start])
                 place = call.end
         calls = [
-            ParsedCall(call.name, call.arguments.encode(), None, call.error or None, repaired=f"{form} calls")
+            bad_call(call.error, call.name, raw=said[call.start : call.end])
+            if call.error
+            else ParsedCall(call.name, call.arguments.encode(), repaired=f"{form} calls")
             for call in written
         ]
         calls = calls or [bad_call(f"There is no call behind the mark of {form} calls. {HINT}", raw=said)]
         return "".join((*kept, said[place:])), calls
     if opened:
         return _hermes(said)
-    return _bare(said, known) if "{" in said else (said, [])
+    return _bare(said, tools) if "{" in said else (said, [])
 
 
 def _hermes(said: str) -> tuple[str, list[ParsedCall]]:
@@ -185,7 +207,7 @@ def _not_closed(body: str) -> ParsedCall:
     return bad_call(f"The block is not closed by {CLOSE}. {HINT}", name_in(body), raw=body)
 
 
-def _bare(said: str, known: Collection[str]) -> tuple[str, list[ParsedCall]]:
+def _bare(said: str, tools: Tools) -> tuple[str, list[ParsedCall]]:
     """Return the text around JSON that is a call, and the calls: all of a text, in a fence, or at the start of a line.
 
     JSON that is all of a text is a call if it has the form of one, else if it names a tool.
@@ -200,7 +222,7 @@ def _bare(said: str, known: Collection[str]) -> tuple[str, list[ParsedCall]]:
             value, end = None, start.end()
         valid = valid or value is not None
         text = said[start.end() : end]
-        if value is not None and (found := list(_calls_in_json(value, text, known, only=text == whole))):
+        if value is not None and (found := list(_calls_in_json(value, text, tools, only=text == whole))):
             calls += found
             kept.append(said[place : start.end()])
             place = end
@@ -218,7 +240,7 @@ def _bare(said: str, known: Collection[str]) -> tuple[str, list[ParsedCall]]:
 _JSON = json.JSONDecoder()
 
 
-def _calls_in_json(value: Any, text: str, known: Collection[str], *, only: bool) -> Iterator[ParsedCall]:
+def _calls_in_json(value: Any, text: str, tools: Tools, *, only: bool) -> Iterator[ParsedCall]:
     """Yield the calls that a value from a text is, with the form noted."""
     if isinstance(value, dict) and isinstance(value.get("tool_calls"), list):
         value, text = value["tool_calls"], ""
@@ -228,7 +250,7 @@ def _calls_in_json(value: Any, text: str, known: Collection[str], *, only: bool)
         inner = item["function"] if isinstance(item.get("function"), dict) else item
         name = next((inner[key] for key in NAME_KEYS if isinstance(inner.get(key), str)), None)
         called = any(key in inner for key in ARGUMENT_KEYS)
-        if name is None or not ((called and (only or name in known)) or (name in known and (only or len(inner) == 1))):
+        if name is None or not ((called and (only or name in tools)) or (name in tools and (only or len(inner) == 1))):
             return
         call = call_of_json(text if item is value else json.dumps(item))
         yield msgspec.structs.replace(call, repaired="bare JSON")
@@ -237,13 +259,13 @@ def _calls_in_json(value: Any, text: str, known: Collection[str], *, only: bool)
 # --- messages of other forms than text
 
 
-def _read_mapping(action: Mapping[str, Any], known: Collection[str]) -> ModelMessage:
+def _read_mapping(action: Mapping[str, Any], tools: Tools) -> ModelMessage:
     if not any(key in action for key in ("role", "content", "tool_calls", "function_call", *REASONING_FIELDS)):
         return _read_structured([action])
     raw, apart = _contents(action)
     content = action.get("content")
     if isinstance(content, (list, tuple)):
-        return _read_parts(content, raw, apart, known)
+        return _read_parts(content, raw, apart, tools)
     if content is not None and not isinstance(content, str):
         return _wrong(f"`content` must be text or a list of parts, not {type(content).__name__}.")
     calls = action.get("tool_calls") or []
@@ -252,7 +274,7 @@ def _read_mapping(action: Mapping[str, Any], known: Collection[str]) -> ModelMes
     if not calls and (old := action.get("function_call")):
         calls = [old]
         return _structured(calls, raw, apart, "`function_call`")
-    return _structured(calls, raw, apart) if calls else _read_text(raw, known, apart)
+    return _structured(calls, raw, apart) if calls else _read_text(raw, tools, apart)
 
 
 def _read_structured(calls: Sequence[Any]) -> ModelMessage:
@@ -275,10 +297,10 @@ def _are_parts(items: Sequence[Any]) -> bool:
     return any(isinstance(item, Mapping) and item.get("type") in PART_TYPES for item in items)
 
 
-def _read_parts(parts: Sequence[Any], raw: str, apart: str, known: Collection[str]) -> ModelMessage:
+def _read_parts(parts: Sequence[Any], raw: str, apart: str, tools: Tools) -> ModelMessage:
     found = list(parts_of(parts))
     calls = [part for kind, part in found if kind == "call"]
-    message = _structured(calls, raw, apart, f"`{calls[0]['type']}`") if calls else _read_text(raw, known, apart)
+    message = _structured(calls, raw, apart, f"`{calls[0]['type']}`") if calls else _read_text(raw, tools, apart)
     unknown = next((part for kind, part in found if kind == "unknown"), None)
     if unknown is None:
         return message

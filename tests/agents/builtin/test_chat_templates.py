@@ -113,7 +113,7 @@ def test_types_of_parameters_decide_what_a_text_means(script: Any, tokenizer: An
     for name in ("qwen3_6", "glm4moe"):
         made = renderer(tokenizer, name, script)
         written = made.encode_action(ORDER, OPENING)
-        assert made.read_ids(written, TOOLS).calls == [("order", {"code": "12", "n": 1})]
+        assert made.read_ids(written, TOOLS).asked == [("order", {"code": "12", "n": 1})]
         made.check_action(ORDER, written, TOOLS)
         with pytest.raises(OptionError, match=r"is read back as .*call_format"):
             made.check_action(ORDER, written, ())
@@ -149,4 +149,4 @@ def test_a_broken_call_is_not_well_formed(script: Any, tokenizer: Any) -> None:
     text = "<tool_call>\n<function=order>\n<parameter=code>\n12\n</function>\n</tool_call><|im_end|>"
     action, well_formed = made.decode_action(made._tokenize(text), TOOLS)
     assert not well_formed
-    assert action["tool_calls"][0]["function"]["name"] == "order"
+    assert "<parameter=code>" in action
