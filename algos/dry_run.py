@@ -36,16 +36,16 @@ def require_memory(config: LearnerOptions, device: torch.device | None = None) -
         return needed
     raise OptionError(
         f"The configuration needs {needed.peak / GIB:.2f} GiB, and {_name(device)} has {there / GIB:.2f}. "
-        f"{_remedy(config, device, there)}"
+        f"{_remedy(config, device, there, needed.length)}"
     )
 
 
-def _remedy(config: LearnerOptions, device: torch.device, there: int) -> str:
+def _remedy(config: LearnerOptions, device: torch.device, there: int, length: int) -> str:
     """Say with which options a configuration would fit: one of several, or several together."""
     single: list[str] = []
     flags: list[str] = []
     together = config
-    for change, flag in _changes(config, device):
+    for change, flag in _changes(config, device, length):
         if _fits(replace(config, **change), device, there):
             single.append(flag)
         together, flags = replace(together, **change), [*flags, flag]
@@ -60,8 +60,11 @@ def _fits(config: LearnerOptions, device: torch.device, there: int) -> bool:
     return requirements(config, device, there).peak <= there
 
 
-def _changes(config: LearnerOptions, device: torch.device) -> Iterator[tuple[dict[str, Any], str]]:
-    """Yield options that take less memory than those of a configuration, the mildest first, and their flags."""
+def _changes(config: LearnerOptions, device: torch.device, length: int) -> Iterator[tuple[dict[str, Any], str]]:
+    """Yield options that take less memory than those of a configuration, the mildest first, and their flags.
+
+    Its rows have at most `length` ids.
+    """
     if config.memory is not None:
         yield {"memory": None}, "no --memory"
     if not config.gradient_checkpointing:
@@ -78,7 +81,7 @@ def _changes(config: LearnerOptions, device: torch.device) -> Iterator[tuple[dic
         yield {"lora_rank": 16}, "--lora-rank 16"
     if device.type == "cuda" and not config.small and not config.quantize and not config.shard:
         yield {"lora_rank": config.lora_rank or 16, "quantize": "4bit"}, "--quantize 4bit"
-    if isinstance(config, TrainOptions) and config.longest > 4096:
+    if isinstance(config, TrainOptions) and length > 4096:
         yield {"max_ids": 4096}, "--max-ids 4096"
 
 

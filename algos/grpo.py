@@ -36,6 +36,7 @@ from toolorchestra.agents.builtin.renderer import Renderer
 from toolorchestra.agents.policies.reference import OraclePolicy, RandomPolicy
 from toolorchestra.algos import call_statistics, design_statistics, ranks, sft
 from toolorchestra.algos.activity import Watch, unwatched
+from toolorchestra.algos.context import context_of, longest_row, require_room, spread
 from toolorchestra.algos.evaluation import PolicyScores, evaluate, outcomes_of, reference, rewards_of
 from toolorchestra.algos.group_rollouts import Curriculum, GroupRollouts, advantages_as_rewards
 from toolorchestra.algos.model_card import card
@@ -43,7 +44,7 @@ from toolorchestra.algos.options_one_agent import TrainGRPO, TrainSFT
 from toolorchestra.algos.precision import load_policy, save_policy, start_policy
 from toolorchestra.algos.rollout.engine import RolloutEngine, Row
 from toolorchestra.algos.rollout.generation import make_generation
-from toolorchestra.algos.rollout.starts import make_env, starts
+from toolorchestra.algos.rollout.starts import Start, make_env, starts
 from toolorchestra.algos.rollout_worker import AsyncGroupRollouts
 from toolorchestra.algos.stats import Interval, known_mean, paired_bootstrap
 from toolorchestra.algos.trainer import Report, Trainer, checkpoint_to_resume, run_script
@@ -92,8 +93,11 @@ def warm_up(config: TrainGRPO, report: Report = lambda step, metrics: None) -> T
     return start_policy(config, folder)
 
 
-def make_engine(config: TrainGRPO, renderer: Renderer) -> RolloutEngine:
-    """Return the engine that plays `config`'s environment, with bounds that suit the policy's size."""
+def make_engine(config: TrainGRPO, renderer: Renderer, model: Any = None) -> RolloutEngine:
+    """Return the engine that plays `config`'s environment, with bounds that suit the policy's size.
+
+    An episode is never longer than what the `model` can read, if it is given.
+    """
     options: dict[str, Any] = config.environment_options
     if config.preference:
         options["preference"] = {"weights": config.preference, "instruction": config.preference_text}
@@ -103,7 +107,7 @@ def make_engine(config: TrainGRPO, renderer: Renderer) -> RolloutEngine:
         in_flight=config.in_flight,
         max_turns=config.max_turns or (12 if config.small else 50),
         max_turn_ids=config.turn_ids,
-        max_ids=config.longest,
+        max_ids=config.longest if model is None else longest_row(config, [context_of(model.config)]),
     )
 
 
@@ -222,11 +226,19 @@ class SingleAgentTrainer(Trainer[TrainGRPO, PolicyScores]):
             self.start_model = model.reference()
         elif config.tracks_kl and not config.beta:
             self.start_model = TokenPolicy.load(folder).model
-        self.engine = make_engine(config, self.policy.renderer)
+        self.engine = make_engine(config, self.policy.renderer, model)
         self.engine.token_budget = self.generation.token_budget(model)
         self.generation.check(self.engine.max_ids, self.policy.renderer.stop_ids[0])
         levels = starts(self.env, config.eval_split, config.levels)
         self.held_out = config.evaluated([start for level in levels.values() for start in level])
+        require_room(map(self._prompt, spread(self.held_out)), self.engine.max_ids)
+
+    def _prompt(self, start: Start) -> tuple[str, int]:
+        """Return a task and the ids of its prompt."""
+        observation, info = self.env.reset(seed=start.seed, options=start.reset_options())
+        messages = info.get("messages") or [{"role": "user", "content": str(observation)}]
+        ids = self.policy.renderer.encode_prompt(list(messages), list(info.get("tools") or ()))
+        return str(info.get("task_id", start.seed)), len(ids)
 
     def evaluate(self, step: int) -> PolicyScores:
         """Play held-out tasks, sampled and greedily."""
@@ -248,7 +260,7 @@ class SingleAgentTrainer(Trainer[TrainGRPO, PolicyScores]):
         engine, kind = self.engine, GroupRollouts
         engine.watch = self.log.watch
         if self.config.max_staleness:  # tasks are evaluated on meanwhile, by the engine that there is
-            engine, kind = make_engine(self.config, self.policy.renderer), AsyncGroupRollouts
+            engine, kind = make_engine(self.config, self.policy.renderer, self.policy.model), AsyncGroupRollouts
             engine.token_budget = self.engine.token_budget
         rollouts = kind(engine, curriculum, self.config, self.start_model, self.generation)
         fit(self.policy, rollouts, self.config, self.reporter("grpo"), self.judge, self.log.watch)

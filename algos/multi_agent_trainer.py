@@ -23,6 +23,7 @@ from toolorchestra.agents.builtin.model import TokenPolicy, prepare_torch
 from toolorchestra.agents.builtin.text_model import builtin_text_policy, unknown_pieces
 from toolorchestra.algos import memory, ranks, sft, sharding
 from toolorchestra.algos.autocast import autocast
+from toolorchestra.algos.context import context_of, longest_row, require_room, spread
 from toolorchestra.algos.evaluation import Scores, evaluate_agents
 from toolorchestra.algos.model_card import write_cards
 from toolorchestra.algos.options_several_agents import TrainTeam
@@ -143,7 +144,7 @@ def make_engine(config: TrainTeam, env: MultiAgentEnv, policies: Mapping[str, To
         {name: policy.renderer for name, policy in policies.items()},
         in_flight=config.in_flight,
         max_turn_ids=config.turn_ids,
-        max_ids=config.longest,
+        max_ids=longest_row(config, (context_of(policy.model.config) for policy in policies.values())),
         token_budget=min(_token_budget(config, policy.model) for policy in policies.values()),
     )
 
@@ -195,6 +196,12 @@ class MultiAgentTrainer(Trainer[TrainTeam, Scores]):
         """Make or load the policies, teach them, and write them to a folder, if one is given."""
         save_policies(warm_up(self.config, self.env, report), folder)
 
+    def _prompt(self, start: Start) -> tuple[str, int]:
+        """Return a task, and the ids that the agent who moves first reads of it."""
+        slot = self.engine.start(start)
+        renderer = self.policies[self.engine.policies[slot.play.current_agent]].renderer
+        return slot.play.task.id, 0 if slot.over else len(slot.read(renderer).ids)
+
     def load(self, folder: Path) -> None:
         """Load the policies, the engine and the learner, from the checkpoint if there is one."""
         config = self.config
@@ -206,6 +213,7 @@ class MultiAgentTrainer(Trainer[TrainTeam, Scores]):
         self.engine = make_engine(config, self.env, self.policies)
         self.engine.watch = self.log.watch
         self.held_out = config.evaluated(known_tasks(config, self.env, config.eval_split))
+        require_room(map(self._prompt, spread(self.held_out)), self.engine.max_ids)
         self.generation.check(self.policies, self.engine.max_ids)
         self.learner = self.make_learner(self.engine, self.policies, known_tasks(config, self.env, "train"))
         self.learner.generation = self.generation

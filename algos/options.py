@@ -286,8 +286,8 @@ class TrainOptions(LearnerOptions):
     """Maximum number of tokens of a turn; None: 64 for built-in models, 1024 for others; with GRPO for one agent 64 and
     8000."""
     max_ids: int | None = None
-    """Maximum number of tokens of an agent in an episode; None: 512 for built-in models, 16000 for others; with GRPO
-    for one agent 1024 and 32000."""
+    """Maximum number of tokens of an agent in an episode, at most what the models can read; None: 512 for built-in
+    models, 16000 for others, with GRPO for one agent 1024 and 32000, and less where a model cannot read as many."""
     in_flight: int = 128
     """Maximum number of episodes played at a time in each process; fewer, if `memory` has not room for as many long
     episodes."""

@@ -14,9 +14,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from toolorchestra.agents.builtin.model import ADAPTER_CONFIG, adapter_base, build_model
+from toolorchestra.agents.builtin.model import ADAPTER_CONFIG, BUILTIN_CONTEXT, adapter_base, build_model
 from toolorchestra.agents.pretrained import load_pretrained
 from toolorchestra.algos import memory
+from toolorchestra.algos.context import context_of, longest_row
 from toolorchestra.algos.launch import processes
 from toolorchestra.algos.memory import GIB, ModelShape
 from toolorchestra.algos.options import LearnerOptions, OptimizerName, TrainOptions
@@ -50,6 +51,7 @@ class ModelSizes:
         adapter: Those of its adapter.
         layer: Those of its largest decoder layer.
         rest: Those outside of decoder layers; all, if the model does not name these.
+        context: Ids that it can read; None if nothing bounds them.
     """
 
     shape: ModelShape
@@ -58,6 +60,7 @@ class ModelSizes:
     adapter: int
     layer: int
     rest: int
+    context: int | None
 
     @classmethod
     def of(cls, model: nn.Module, rank: int, targets: tuple[str, ...]) -> ModelSizes:
@@ -76,6 +79,7 @@ class ModelSizes:
             adapter=sum(rank * (layer.in_features + layer.out_features) for layer in adapted),
             layer=max(blocks, default=0),
             rest=weights - sum(blocks),
+            context=context_of(wrapped.config),
         )
 
 
@@ -136,7 +140,7 @@ class Requirements:
 
 def requirements(config: LearnerOptions, device: torch.device, there: int) -> Requirements:
     """Return what a configuration needs on a device with so many bytes free."""
-    policies = [_sizes(config, source) for source in _sources(config)]
+    policies = [_sizes(config, source) for source in sources(config)]
     one = max(policies, key=lambda sizes: sizes.weights)
     size = 2 if config.precision == "bf16" else 4
     parts = processes() if config.shard else 1
@@ -158,7 +162,7 @@ def requirements(config: LearnerOptions, device: torch.device, there: int) -> Re
     half = memory.SHARE * max(0.0, room)
     bundle = config.memory * GIB if config.memory else half if device.type == "cuda" else min(half, memory.CPU_BUDGET)
 
-    shape, length = one.shape, config.longest
+    shape, length = one.shape, longest_row(config, (sizes.context for sizes in policies))
     batch, sampled = _rows(config)
     training = shape.train_bytes(size, checkpointing=config.gradient_checkpointing)
     if config.lora_rank:
@@ -193,7 +197,7 @@ def requirements(config: LearnerOptions, device: torch.device, there: int) -> Re
     )
 
 
-def _sources(config: LearnerOptions) -> list[str | None]:
+def sources(config: LearnerOptions) -> list[str | None]:
     """Return the folder or hub name of each policy's model; None for a built-in one."""
     start = getattr(config, "start", None)
     if config.several_agents:
@@ -208,6 +212,17 @@ def _sources(config: LearnerOptions) -> list[str | None]:
         given = [model for model in (*models.values(), getattr(config, "model", None)) if model]
         return [max(given, key=lambda model: _sizes(config, model).weights)]
     return [_base(start) if start else getattr(config, "model", None)]
+
+
+def require_context(config: TrainOptions) -> None:
+    """Check before anything is made that the models of a run can read rows as long as it asks for.
+
+    Raises:
+        OptionError: They cannot.
+    """
+    if config.max_ids is not None:
+        configs = (None if source is None else load_pretrained("AutoConfig", source) for source in sources(config))
+        longest_row(config, [BUILTIN_CONTEXT if one is None else context_of(one) for one in configs])
 
 
 def _base(folder: Path) -> str:

@@ -25,6 +25,7 @@ from toolorchestra.agents.builtin.design_renderer import DesignRenderer
 from toolorchestra.agents.builtin.model import TokenPolicy, build_renderer, prepare_torch
 from toolorchestra.algos import ranks, team_sft
 from toolorchestra.algos.augmentation import LabelledRow, sft_rows
+from toolorchestra.algos.context import require_readable
 from toolorchestra.algos.demonstrations import Demonstration, demonstrate
 from toolorchestra.algos.general_reasoning import general_demonstrations
 from toolorchestra.algos.model_card import card, write_cards
@@ -115,6 +116,7 @@ def fit(
     seed are those of `config`. Checkpoints are written to `output` every `save_every` steps (0: never), with
     `model_card` beside them; `resume` is one to continue from.
     """
+    require_readable((ids for ids, _ in rows), policy.model)
     from datasets import Dataset
     from trl import SFTConfig
 

@@ -27,6 +27,7 @@ from toolorchestra.algos.options import LearnerOptions, TrainOptions
 from toolorchestra.algos.parent import end_with_parent
 from toolorchestra.algos.precision import require_hardware
 from toolorchestra.algos.report import RunLog, set_aside
+from toolorchestra.algos.requirements import require_context
 from toolorchestra.algos.stats import Interval, paired_bootstrap
 from toolorchestra.toolscale.claim import Claim
 from toolorchestra.toolscale.errors import OptionError, ToolOrchestraError, exit_status
@@ -207,6 +208,7 @@ class Trainer(ABC, Generic[C, S]):
 
     def __init__(self, config: C, phase: str, *, updates: int = 1) -> None:
         require_hardware(config)
+        require_context(config)
         self.config, self.phase, self.updates = config, phase, updates
         self.scores: dict[int, S] = {}
         self.milestones = config.milestones

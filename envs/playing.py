@@ -144,9 +144,9 @@ class _Players:
                 step = partial(env.step, action)
                 observation, _, terminated, truncated, info = await self._steps.run(env, step)
                 over, turns = terminated or truncated, turns + 1
-            ended = stop(env, no_answer_after(turns))  # where a wrapper has ended it
-            assert ended is not None, "environments of this library have a record"
-            episode = ended
+            record = stop(env, no_answer_after(turns))  # where a wrapper has ended it
+            assert record is not None, "environments of this library have a record"
+            episode = record
             if not unjudged_reason(episode):
                 break
         return episode

@@ -13,6 +13,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, get_args
 
+from gymnasium.spaces import Text
+from gymnasium.spaces.text import alphanumeric
+
 from toolorchestra.agents.messages.reading import spoken
 from toolorchestra.envs.episode import Episode, Outcome
 from toolorchestra.toolscale.errors import DomainError, OptionError, TaskError, ToolOrchestraError, UnknownNameError
@@ -23,6 +26,7 @@ MISTAKES = (OptionError, UnknownNameError, DomainError, TaskError)
 """Errors of who has set an environment up: they end no episode, but what was begun."""
 MAX_UNJUDGED = 0.01
 """The largest share of the episodes of an evaluation that may be left out."""
+_UNNAMED = frozenset(alphanumeric)  # the characters of a space of text for which none were named
 _LISTED = 5  # reasons
 _CHARACTERS = 300  # of a reason
 
@@ -71,7 +75,8 @@ def finite(reward: Any) -> float:
 def fitted(space: Any, action: Any) -> tuple[Any, str]:
     """Return an action for an environment of others, and what is wrong with it: the failure of who acts, or nothing.
 
-    White space and thoughts around a text do not count, where it is outside of the action space with them. Calls as a
+    White space and thoughts around a text do not count, where it is outside of the action space with them. Gymnasium's
+    `Text` with no characters named bounds the length alone: its default, without a space, fits no sentence. Calls as a
     list are not looked at: spaces of text do not describe them.
 
     >>> from gymnasium.spaces import Text
@@ -80,14 +85,20 @@ def fitted(space: Any, action: Any) -> tuple[Any, str]:
     >>> fitted(Text(3, charset="0123456789"), "seven")[1]
     "expected an action in Text(1, 3, charset=0123456789), got 'seven'"
     """
-    if space is None or isinstance(action, list) or space.contains(action):
+    if space is None or isinstance(action, list) or _holds(space, action):
         return action, ""
-    if isinstance(action, str) and space.contains(said := spoken(action)):
+    if isinstance(action, str) and _holds(space, said := spoken(action)):
         return said, ""
     shown, given = (
         text if len(text) <= _CHARACTERS else f"{text[:_CHARACTERS]}…" for text in (str(space), repr(action))
     )
     return action, f"expected an action in {shown}, got {given}"
+
+
+def _holds(space: Any, action: Any) -> bool:
+    if isinstance(space, Text) and isinstance(action, str) and space.character_set == _UNNAMED:
+        return space.min_length <= len(action) <= space.max_length
+    return bool(space.contains(action))
 
 
 def unjudged_reason(episode: Episode) -> str | None:

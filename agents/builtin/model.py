@@ -40,6 +40,8 @@ ADAPTER_CONFIG = "adapter_config.json"
 ADAPTER_BASE = "base_model"
 """Folder of a base that is stored nowhere else, in that of its adapter or beside those of several."""
 LAYERS = ("conv", "full_attention")
+BUILTIN_CONTEXT = 4096
+"""Ids that a built-in model can read."""
 _OFTEN = 5  # times that a number must stand in texts to be a token of its own
 
 
@@ -162,7 +164,7 @@ def build_model(
         num_attention_heads=heads,
         num_key_value_heads=heads,
         conv_L_cache=3,
-        max_position_embeddings=4096,
+        max_position_embeddings=BUILTIN_CONTEXT,
         pad_token_id=SPECIAL.index("<pad>"),
         bos_token_id=SPECIAL.index("<user>"),
         eos_token_id=SPECIAL.index("<end>"),

@@ -285,16 +285,21 @@ class RolloutEngine:
         slot = _Slot(game, row, TokenTrajectory(), list(info.get("tools") or ()))
         if game.outcome:
             self._end(slot)
-        else:
-            slot.trajectory.read(self.renderer.encode_prompt(row.messages, slot.tools))
-            row.prompt_ids = slot.trajectory.ids.copy()
+            return slot
+        prompt = self.renderer.encode_prompt(row.messages, slot.tools)
+        slot.trajectory.read(prompt[: self.max_ids - 1])
+        row.prompt_ids = slot.trajectory.ids.copy()
+        if len(prompt) >= self.max_ids:  # there is no room for an answer: the row has the end of one, that none wrote
+            game.stop(no_answer_within(self.max_ids))
+            slot.trajectory.read([self.renderer.stop_ids[0]])
+            self._end(slot)
         return slot
 
     async def _sample(self, slot: _Slot, sample: SampleOne, key: int) -> Sample:
         """Return what the policy writes in its next turn."""
         prompt = slot.trajectory.ids
         check_prefix(slot.seen, prompt)
-        drawn = await sample(prompt, min(self.max_turn_ids, max(1, self.max_ids - len(prompt))), key)
+        drawn = await sample(prompt, min(self.max_turn_ids, self.max_ids - len(prompt)), key)
         slot.seen = prompt + drawn.ids
         return drawn
 

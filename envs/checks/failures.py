@@ -134,8 +134,8 @@ def _limits(subject: _Subject) -> Finding:
         if not game.outcome:
             cut += 1
             game.stop(no_answer_after(game.turns))
-            outcome: str = game.outcome  # mypy still takes it for empty
-            assert outcome == "failed", f"cut off after {game.turns} turns, the outcome is {outcome!r}"
+            ended: str = game.outcome
+            assert ended == "failed", f"cut off after {game.turns} turns, the outcome is {ended!r}"
             assert no_answer_after(game.turns) in game.why, f"cut off, it ended by {game.why!r}"
         _judged(game)
     return Finding("pass", f"{cut} of {subject.episodes} episodes were cut off, and have failed", {"cut off": cut})

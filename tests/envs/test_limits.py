@@ -153,6 +153,10 @@ def test_an_outcome_is_what_the_environment_names_or_its_own_end_with_a_reward(
         (Text(3, charset="0123456789"), "", False),
         (Text(3, charset="0123456789"), "1234", False),
         (Text(3, charset="0123456789"), None, False),
+        (Text(20), "Go on, please.", True),  # no characters were named
+        (Text(20, min_length=0), "", True),
+        (Text(20), "", False),
+        (Text(3), "left", False),
         (Discrete(4), "left", False),
         (None, "anything", True),
         (Text(3), [{"name": "f", "arguments": {}}], True),

@@ -22,7 +22,12 @@ SHAPES: dict[str, Any] = {
         **QWEN3, hidden_size=4096, intermediate_size=12_288, num_attention_heads=32, tie_word_embeddings=False
     ),
     "Qwen/Qwen3-4B": Qwen3Config(
-        **QWEN3, hidden_size=2560, intermediate_size=9728, num_attention_heads=32, tie_word_embeddings=True
+        **QWEN3,
+        hidden_size=2560,
+        intermediate_size=9728,
+        num_attention_heads=32,
+        max_position_embeddings=262_144,  # of Instruct-2507, of which the recipes are
+        tie_word_embeddings=True,
     ),
     "Qwen/Qwen2.5-7B-Instruct": Qwen2Config(
         vocab_size=152_064,

@@ -338,8 +338,9 @@ LOOK = '<tool_call>{"name": "list_menu", "arguments": {}}</tool_call>'
 @pytest.mark.parametrize(
     ("limits", "why"),
     [
-        ({"max_turns": 2, "max_ids": 90_000}, "no answer after 2 turns"),
-        ({"max_turns": 9, "max_ids": 10}, "no answer within 10 ids"),
+        ({"max_turns": 2, "max_ids": 2_000}, "no answer after 2 turns"),
+        ({"max_turns": 99, "max_ids": 2_000}, "no answer within 2000 ids"),
+        ({"max_turns": 9, "max_ids": 10}, "no answer within 10 ids"),  # the prompt alone has more
     ],
 )
 def test_a_limit_of_the_engine_ends_an_episode_as_one_of_the_environment(
@@ -349,13 +350,17 @@ def test_a_limit_of_the_engine_ends_an_episode_as_one_of_the_environment(
     (row,) = engine.play(Script(), [RolloutRequest(0, Start(0))])
     assert (row.outcome, row.why, row.answered, row.valid) == ("failed", why, False, True)
     option = "max_rounds" if env_id.startswith("ParaManager") else "max_turns"
-    env: Any = gym.make(env_id, **{option: row.turns}).unwrapped
+    env: Any = gym.make(env_id, **{option: max(1, row.turns)}).unwrapped
+    assert len(row.prompt_ids) + len(row.completion_ids) <= limits["max_ids"]
+    assert row.M is not None
+    if why.endswith(" 10 ids"):
+        assert (row.turns, row.mask, row.reward) == (0, [0], 0.0 if option == "max_turns" else row.reward)
+        return
     env.reset(seed=0)
     for _ in range(row.turns):
         *_, reward, _, truncated, _ = env.step(LOOK)
     assert truncated
     assert (row.reward, row.parts) == (reward, env.episode.reward_parts)
-    assert row.M is not None
     assert row.episode is not None
     assert (row.episode.outcome, row.episode.why, row.episode.reward) == ("failed", why, reward)
 
