@@ -118,7 +118,8 @@ def _listed(text: str, mark: re.Match[str], schemas: Schemas | None) -> _Read:
 
 
 def _python_calls(text: str, at: int) -> _Read:
-    literals, calls = Literals(text, at), []
+    literals = Literals(text, at)
+    calls: list[_Call] = []
     while len(calls) <= MAX_CALLS:
         name = literals.token()[1].removeprefix("default_api.").removesuffix(".call")
         try:
@@ -273,8 +274,8 @@ def find_calls(text: str, schemas: Schemas | None = None) -> tuple[str, list[Wri
         found += [WrittenCall(start, at, name[:_MAX_NAME], *rest) for name, *rest in calls]
         if len(found) > MAX_CALLS or failed == _MAX_FAILED:
             if len(found) > MAX_CALLS or at < len(text):
-                error = f"The message holds more calls than are read: {min(len(found), MAX_CALLS)} were."
-                found = [*found[:MAX_CALLS], WrittenCall(at, len(text), "", "{}", error)]
+                more = f"The message holds more calls than are read: {min(len(found), MAX_CALLS)} were."
+                found = [*found[:MAX_CALLS], WrittenCall(at, len(text), "", "{}", more)]
             break
     return form, found
 
