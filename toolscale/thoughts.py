@@ -10,6 +10,7 @@ A thought is never a call and never a part of the answer. It begins and ends wit
 ``<|START_THINKING|>`` … ``<|END_THINKING|>``   Cohere
 ``<|channel|>analysis<|message|>`` … ``<|end|>``  gpt-oss
 ``<|channel>thought`` … ``<channel|>``          Gemma
+`` to=self<|message|>`` … ``<|eom|>``            Muse
 ==============================================  =====================================================
 
 All here takes time linear in the text.
@@ -31,8 +32,9 @@ _PAIRS = {
     "<|start_thinking|>": "<|end_thinking|>",
     "<|channel|>analysis<|message|>": "<|end|>",
     "<|channel>thought": "<channel|>",
+    " to=self<|message|>": "<|eom|>",
 }
-_BARE = frozenset(_PAIRS.values()) - {"<|end|>", "<channel|>"}  # these two end other parts, too
+_BARE = frozenset(_PAIRS.values()) - {"<|end|>", "<channel|>", "<|eom|>"}  # these end other parts, too
 _CALLS = {
     "<tool_call>": "</tool_call>",
     "<|tool_call>": "<tool_call|>",

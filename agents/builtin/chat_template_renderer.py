@@ -103,7 +103,7 @@ class ChatTemplateRenderer:
         ends = self._given_ends | {end for end in self._ends.values() if end is not None}
         self.stop_ids = tuple(sorted(ends))
 
-    def _end_mark(self, turn: list[Message], following: Message, inside: set[int]) -> int | None:
+    def _end_mark(self, turn: Sequence[Message], following: Message, inside: set[int]) -> int | None:
         """Return the id that ends a turn: the last mark that it always has, or the mark of what follows it."""
         alone = self._after(self._render([USER, *turn], (), False))
         followed = self._after(self._render([USER, *turn, following], (), True))

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
-from toolorchestra.agents.builtin.renderer import Message
-
-if TYPE_CHECKING:
-    from toolorchestra.agents.builtin.chat_template_renderer import ChatTemplateRenderer
+from toolorchestra.agents.builtin.reading_back import ReadBack
+from toolorchestra.agents.builtin.renderer import Message, Renderer
 
 PROBE = "Zq7"
 """A word that no template has."""
@@ -19,6 +18,15 @@ class LostError(ValueError):
     """What a template loses of a conversation."""
 
 
+class ReadingRenderer(Renderer, Protocol):
+    """A renderer that also says what ids mean."""
+
+    tokenizer: Any
+
+    def read_ids(self, ids: Sequence[int], tools: Sequence[Mapping[str, Any]] = ()) -> ReadBack:
+        """Return what the ids say and ask for."""
+
+
 _PROPERTIES = {
     "text": {"type": "string"},
     "number": {"type": "integer"},
@@ -26,7 +34,7 @@ _PROPERTIES = {
     "list": {"type": "array", "items": {"type": "string"}},
     "object": {"type": "object"},
 }
-_TOOLS = [
+_TOOLS: list[dict[str, Any]] = [
     {
         "type": "function",
         "function": {
@@ -61,7 +69,7 @@ def _message(*numbers: int) -> Message:
     return {"role": "assistant", "content": f"{PROBE}." if len(numbers) > 1 else "", "tool_calls": calls}
 
 
-def probe(renderer: ChatTemplateRenderer) -> None:
+def probe(renderer: ReadingRenderer) -> None:
     """Raise `LostError` with what a renderer loses of tools, calls, results and answers."""
     opening: list[Message] = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": PROBE}]
     prompt = renderer.tokenizer.decode(renderer.encode_prompt(opening, _TOOLS))
