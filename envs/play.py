@@ -347,7 +347,7 @@ class Play(ABC):
     def act(self, action: Any) -> Turn:
         """Take an action of the current agent and return the turn; never raises for what the action says."""
         episode, agent = self.episode, self.current_agent
-        if episode.outcome is not None:
+        if self.episode.outcome is not None:
             raise OptionError("The episode is over. Call reset() to begin another.")
         self._calls = []
         observations = self._observations = {}

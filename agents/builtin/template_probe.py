@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from toolorchestra.agents.builtin.reading_back import ReadBack
 from toolorchestra.agents.builtin.renderer import Message, Renderer
+from toolorchestra.agents.messages.model_message import ModelMessage
 
 PROBE = "Zq7"
 """A word that no template has."""
@@ -23,7 +23,7 @@ class ReadingRenderer(Renderer, Protocol):
 
     tokenizer: Any
 
-    def read_ids(self, ids: Sequence[int], tools: Sequence[Mapping[str, Any]] = ()) -> ReadBack:
+    def read_ids(self, ids: Sequence[int], tools: Sequence[Mapping[str, Any]] = ()) -> ModelMessage:
         """Return what the ids say and ask for."""
 
 

@@ -68,7 +68,8 @@ class _Schemas(Mapping[str, Mapping[str, Any]]):
 
     def __getitem__(self, name: str) -> Mapping[str, Any]:
         tool = self._tools[name]
-        schema: Mapping[str, Any] = getattr(tool, "schema", tool)["function"].get("parameters", {})
+        function: Mapping[str, Any] = (tool if isinstance(tool, Mapping) else tool.schema)["function"]
+        schema: Mapping[str, Any] = function.get("parameters", {})
         return schema
 
     def __iter__(self) -> Iterator[str]:
