@@ -129,7 +129,9 @@ class ExternalPlay(Play):
 
     def _take(self, agent: str, message: ModelMessage) -> None:
         external = self.external
-        action, wrong = fitted(external.action_space(agent), message.text)
+        action, wrong = fitted(external.action_space(agent), message.text)  # thoughts are no part of an action
+        if wrong:
+            action, wrong = fitted(external.action_space(agent), message.raw)
         if wrong:
             self.close(solved=False, why=f"{agent}: {wrong}")
             return

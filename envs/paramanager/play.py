@@ -126,7 +126,7 @@ class ParaManagerPlay(ToolCallingPlay):
         if not message.calls:
             self.observe(agent, TEXTS["no_call"])
             return
-        said = message.raw if message.structured else f"{message.reasoning}\n{message.text}".strip()  # r_t
+        said = message.raw if message.structured else message.beside  # r_t
         records = self._run(agent, message.calls, said)
         final = next((call for call in records if call.name == FINAL and call.status is not Status.PARSE_ERR), None)
         if final is not None and final.status is Status.OK:

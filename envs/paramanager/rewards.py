@@ -18,6 +18,7 @@ from toolorchestra.agents.messages.token_counts import CountTokens, estimate_tok
 from toolorchestra.envs.episode import CallRecord, Turn
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.float_sums import float_sum
+from toolorchestra.toolscale.thoughts import thoughts_in
 from toolorchestra.toolscale.tool import Status
 
 FINAL = "final_answer"
@@ -99,12 +100,15 @@ def well_formed(message: Mapping[str, Any]) -> bool:
     if calls := message.get("tool_calls"):
         return (not text.strip() or _is_reasoning(text)) and all(map(_is_call, calls))
     read = read_message(text)
+    thoughts, _ = thoughts_in(text)
     return (
         bool(read.calls)
         and all(call.error is None and call.arguments.startswith(b"{") for call in read.calls)
         and not read.repaired
         and not read.text
-        and _is_reasoning(read.beside)
+        and len(thoughts) == 1
+        and text.lstrip().startswith(thoughts[0].written)
+        and _is_reasoning(thoughts[0].written)
     )
 
 
