@@ -72,7 +72,7 @@ class Thought(NamedTuple):
     tagged: bool
 
 
-def split_thoughts(text: str, own: Collection[str] = ()) -> tuple[str, str]:
+def split_thoughts(text: str, own: Collection[str] = (), only: Collection[str] = ()) -> tuple[str, str]:
     """Return what is thought in a text, and the text without it.
 
     A thought ends with its mark or with the text. One may have begun in the prompt: then all before the first mark is
@@ -80,18 +80,19 @@ def split_thoughts(text: str, own: Collection[str] = ()) -> tuple[str, str]:
 
     Args:
         text: What a model wrote.
-        own: Tags, such as ``thinking``, that are no thoughts here but part of a protocol's language.
+        own: Tags, such as ``reasoning``, that are no thoughts here but part of a protocol's language.
+        only: If given, the only tags of thoughts: all other marks are part of the language.
 
     >>> split_thoughts("<think>2 + 2</think>It is 4.")
     ('2 + 2', 'It is 4.')
     >>> split_thoughts("2 + 2</think>It is 4."), split_thoughts("<Thinking>2 + 2")
     (('2 + 2', 'It is 4.'), ('2 + 2', ''))
     """
-    thoughts, said = thoughts_in(text, own)
+    thoughts, said = thoughts_in(text, own, only)
     return "\n".join(thought.text for thought in thoughts), said
 
 
-def thoughts_in(text: str, own: Collection[str] = ()) -> tuple[list[Thought], str]:
+def thoughts_in(text: str, own: Collection[str] = (), only: Collection[str] = ()) -> tuple[list[Thought], str]:
     """Return the thoughts in a text, each as it is written, and the text without them; see `split_thoughts`."""
     kept: list[str] = []
     thoughts: list[Thought] = []
@@ -100,9 +101,9 @@ def thoughts_in(text: str, own: Collection[str] = ()) -> tuple[list[Thought], st
         mark, tag = found[0].lower(), found["tag"]
         if mark in _CALLS or mark in _ENDS_OF_CALLS:
             if not ends:
-                calling = mark in _CALLS
+                calling = mark in _CALLS and not only
             continue
-        if calling or (tag in own if tag else False):
+        if calling or tag in own or (only and tag not in only):
             continue
         closing = f"/{tag.lower()}" if tag else _PAIRS.get(mark, "")
         if ends:
@@ -127,4 +128,4 @@ def thoughts_in(text: str, own: Collection[str] = ()) -> tuple[list[Thought], st
     else:
         kept.append(text[place:])
     said = "".join(kept)
-    return thoughts, _FRAME.sub("", said) if "<|" in said else said
+    return thoughts, _FRAME.sub("", said) if "<|" in said and not only else said

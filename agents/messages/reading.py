@@ -45,6 +45,7 @@ from toolorchestra.agents.messages.written_values import name_in
 from toolorchestra.toolscale.thoughts import CLOSE, OPEN, split_thoughts
 
 Tools = Collection[str] | Mapping[str, Any]
+"""Names of tools, or tools by name: `Tool` or OpenAI function schemas."""
 _MAX_ID = 64
 _MAX_TRIES = 8  # places in a text where JSON is looked for in vain
 
@@ -88,7 +89,7 @@ def read_message(action: Any, tools: Tools = (), *, repair: bool = True) -> Mode
     Args:
         action: What a model wrote: see `Action`.
         tools: Names of the tools: JSON in the midst of a text is a call only if it has one of them. Of a mapping the
-            values, `Tool` or OpenAI function schemas, tell a text from a number in forms that do not.
+            values tell a text from a number in forms that do not.
         repair: Whether calls in other forms than those asked for are made; else they are errors.
 
     >>> read_message('Wait. <tool_call>{"name": "get_dish", "arguments": {"dish_id": "D07"}}</tool_call>').calls
@@ -254,7 +255,7 @@ def _calls_in_json(value: Any, text: str, tools: Tools, *, only: bool) -> Iterat
         if name is None or not ((called and (only or name in tools)) or (name in tools and (only or len(inner) == 1))):
             return
         call = call_of_json(text if item is value else json.dumps(item))
-        yield msgspec.structs.replace(call, repaired="bare JSON")
+        yield msgspec.structs.replace(call, repaired="bare JSON") if call.error is None else call
 
 
 # --- messages of other forms than text

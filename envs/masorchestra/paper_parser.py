@@ -65,7 +65,7 @@ def parse_paper_design(text: str, dom: DoM = "high", kinds: Sequence[str] = AGEN
 def _final(text: str) -> str:
     """Return what follows a reasoning model's own thoughts, by the marks of the authors' models."""
     text = text.rpartition("assistantfinal")[2] or text
-    return split_thoughts(text, own=("thinking",))[1] or text
+    return split_thoughts(text, only=("think",))[1] or text
 
 
 def _design(text: str, dom: DoM, kinds: Sequence[str]) -> Design:

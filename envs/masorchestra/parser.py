@@ -208,7 +208,7 @@ def _without_end(start: str) -> str:
 
 def _after_thoughts(text: str) -> str:
     """Return what follows a reasoning model's own thoughts."""
-    thoughts, said = split_thoughts(text, own=("thinking",))
+    thoughts, said = split_thoughts(text, only=("think",))
     if thoughts and not said.strip():
         raise _broken(Rule.COMPLETE, "<think>", "the text ends before </think>. Write the design after your thoughts.")
     return said

@@ -53,6 +53,15 @@ def test_parsing_what_is_printed_gives_the_same_design(design: Design) -> None:
     assert parse_design(to_text(design), design.dom) == design
 
 
+@pytest.mark.parametrize(
+    "mark", ["[THINK]", "◁think▷", "<|end|>", "<reasoning>", "</reasoning>", "<tool_call>", "<Think >"]
+)
+def test_marks_of_other_models_are_text_in_a_design(mark: str) -> None:
+    design = Design(dom="low", thinking=f"a {mark} b", answer=f"{mark} c")
+    assert parse_design(to_text(design), "low") == design
+    assert parse_design(f"<think>Maybe {mark}.</think>{to_text(design)}", "low") == design
+
+
 @given(designs())
 @settings(max_examples=50, deadline=None)
 def test_a_valid_design_can_be_ordered_and_ends_in_its_sink(design: Design) -> None:
