@@ -65,7 +65,10 @@ class ModelMessage(msgspec.Struct, frozen=True, repr_omit_defaults=True, gc=Fals
     @property
     def repaired(self) -> str:
         """The forms of calls that were read although another form was asked for; empty if there are none."""
-        return ", ".join(dict.fromkeys(call.repaired for call in self.calls if call.repaired))
+        for call in self.calls:
+            if call.repaired:
+                return ", ".join(dict.fromkeys(call.repaired for call in self.calls if call.repaired))
+        return ""
 
     @property
     def asked(self) -> list[tuple[str, Any]]:

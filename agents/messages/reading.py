@@ -138,32 +138,35 @@ def _read_text(text: str, tools: Tools, apart: str = "") -> ModelMessage:
         return _too_long(text)
     if not text.isascii():
         text = _clean(text)
-    opened = text.count(OPEN)
-    if opened and text.count("<") == opened + text.count(CLOSE) and "[THINK]" not in text:  # no thought begins
-        thought, said = "", text
-    elif opened or "<" in text or "[" in text or "◁" in text:
+    thought, said = "", text
+    calls: list[ParsedCall] | None = None
+    around, *blocks = text.split(OPEN)
+    if blocks and blocks[0].lstrip()[:1] == "{":
+        around, calls = _hermes(around, blocks)
+    outside = text if calls is None else around
+    if "<" in outside or "[" in outside or "◁" in outside:  # a thought may begin there
         thought, said = split_thoughts(text)
-        opened = said.count(OPEN)
-    else:
-        thought, said = "", text
-    around, calls = _written(said, tools, opened)
+        calls = None
+    if calls is None:
+        around, calls = _written(said, tools)
     reasoning = _joined(apart, thought) if apart else thought
     length = None
     if calls:
         if len(calls) > MAX_CALLS:
             calls[MAX_CALLS:] = [bad_call(f"The message holds {len(calls)} calls; the first {MAX_CALLS} were read.")]
-        length = message_size(text, around + thought)
+        length = message_size(text, around + thought if thought else around)
     if apart:
         length = (_size(text) if length is None else length) + _size(apart)
     return ModelMessage(around.strip(), tuple(calls), reasoning, text, False, apart, length)
 
 
-def _written(said: str, tools: Tools, opened: int) -> tuple[str, list[ParsedCall]]:
+def _written(said: str, tools: Tools) -> tuple[str, list[ParsedCall]]:
     """Return the text around the calls of a text, and the calls, in whichever form they are written."""
-    if opened and said[said.index(OPEN) + len(OPEN) :].lstrip()[:1] == "{":
-        return _hermes(said)
+    around, *blocks = said.split(OPEN)
+    if blocks and blocks[0].lstrip()[:1] == "{":
+        return _hermes(around, blocks)
     found = find_calls(said, _Schemas(tools))
-    if found is not None and not (opened and all(tools and call.name not in tools for call in found[1])):
+    if found is not None and not (blocks and all(tools and call.name not in tools for call in found[1])):
         form, written = found
         kept, place = [], 0
         for call in written:
@@ -178,31 +181,30 @@ def _written(said: str, tools: Tools, opened: int) -> tuple[str, list[ParsedCall
         ]
         calls = calls or [bad_call(f"There is no call behind the mark of {form} calls. {HINT}", raw=said)]
         return "".join((*kept, said[place:])), calls
-    if opened:
-        return _hermes(said)
+    if blocks:
+        return _hermes(around, blocks)
     return _bare(said, tools) if "{" in said else (said, [])
 
 
-def _hermes(said: str) -> tuple[str, list[ParsedCall]]:
-    """Return the text around the blocks of a text, and the calls in them."""
-    around, *blocks = said.split(OPEN)
+def _hermes(around: str, blocks: list[str]) -> tuple[str, list[ParsedCall]]:
+    """Return the text around blocks, given what begins with each, and the calls in them."""
     calls = []
-    for number, block in enumerate(blocks):
+    for block in blocks[:MAX_CALLS]:
         body, closed, after = block.partition(CLOSE)
-        if number >= MAX_CALLS:
-            calls.append(bad_call(""))  # counted, and not read
+        if after:
+            around += after
+        if not closed:
+            calls.append(_not_closed(body))
+            continue
+        try:
+            call = _exact.decode(body)
+        except (msgspec.DecodeError, RecursionError, UnicodeError):
+            calls.append(call_of_json(body))
         else:
-            calls.append(_block(body) if closed else _not_closed(body))
-        around += after
+            calls.append(call_of(call.name, call.arguments))
+    if len(blocks) > MAX_CALLS:
+        calls += [bad_call("")] * (len(blocks) - MAX_CALLS)  # counted, and not read
     return around, calls
-
-
-def _block(body: str) -> ParsedCall:
-    try:
-        call = _exact.decode(body)
-    except (msgspec.DecodeError, RecursionError, UnicodeError):
-        return call_of_json(body)
-    return call_of(call.name, call.arguments)
 
 
 def _not_closed(body: str) -> ParsedCall:
