@@ -22,6 +22,15 @@ def chunks(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
     return (items[first : first + size] for first in range(0, len(items), size))
 
 
+def spread(items: Sequence[T], most: int) -> list[T]:
+    """Return at most so many of the items, at even distances.
+
+    >>> spread("abcdef", 3), spread("ab", 3)
+    (['a', 'c', 'e'], ['a', 'b'])
+    """
+    return list(items) if most >= len(items) else [items[n * len(items) // most] for n in range(most)]
+
+
 def bundles(
     lengths: Sequence[int], min_rows: int = MIN_ROWS, max_rows: Callable[[int], int] | None = None
 ) -> list[list[int]]:

@@ -76,8 +76,3 @@ def require_readable(rows: Iterable[Sequence[int]], model: Any) -> None:
             f"The longest demonstration has {longest:,} ids, and the model can read {context:,}. Leave long ones out, "
             "or take a model with a longer context."
         )
-
-
-def spread(several: Sequence[Any], count: int = PROMPTS) -> list[Any]:
-    """Return some of several things, at even distances."""
-    return [several[n * len(several) // count] for n in range(count)] if len(several) > count else list(several)

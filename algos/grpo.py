@@ -36,7 +36,8 @@ from toolorchestra.agents.builtin.renderer import Renderer
 from toolorchestra.agents.policies.reference import OraclePolicy, RandomPolicy
 from toolorchestra.algos import call_statistics, design_statistics, ranks, sft
 from toolorchestra.algos.activity import Watch, unwatched
-from toolorchestra.algos.context import context_of, longest_row, require_room, spread
+from toolorchestra.algos.batching import spread
+from toolorchestra.algos.context import PROMPTS, context_of, longest_row, require_room
 from toolorchestra.algos.evaluation import PolicyScores, evaluate, outcomes_of, reference, rewards_of
 from toolorchestra.algos.group_rollouts import Curriculum, GroupRollouts, advantages_as_rewards
 from toolorchestra.algos.model_card import card
@@ -231,7 +232,7 @@ class SingleAgentTrainer(Trainer[TrainGRPO, PolicyScores]):
         self.generation.check(self.engine.max_ids, self.policy.renderer.stop_ids[0])
         levels = starts(self.env, config.eval_split, config.levels)
         self.held_out = config.evaluated([start for level in levels.values() for start in level])
-        require_room(map(self._prompt, spread(self.held_out)), self.engine.max_ids)
+        require_room(map(self._prompt, spread(self.held_out, PROMPTS)), self.engine.max_ids)
 
     def _prompt(self, start: Start) -> tuple[str, int]:
         """Return a task and the ids of its prompt."""

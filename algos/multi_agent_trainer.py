@@ -23,7 +23,8 @@ from toolorchestra.agents.builtin.model import TokenPolicy, prepare_torch
 from toolorchestra.agents.builtin.text_model import builtin_text_policy, unknown_pieces
 from toolorchestra.algos import memory, ranks, sft, sharding
 from toolorchestra.algos.autocast import autocast
-from toolorchestra.algos.context import context_of, longest_row, require_room, spread
+from toolorchestra.algos.batching import spread
+from toolorchestra.algos.context import PROMPTS, context_of, longest_row, require_room
 from toolorchestra.algos.evaluation import Scores, evaluate_agents
 from toolorchestra.algos.model_card import write_cards
 from toolorchestra.algos.options_several_agents import TrainTeam
@@ -213,7 +214,7 @@ class MultiAgentTrainer(Trainer[TrainTeam, Scores]):
         self.engine = make_engine(config, self.env, self.policies)
         self.engine.watch = self.log.watch
         self.held_out = config.evaluated(known_tasks(config, self.env, config.eval_split))
-        require_room(map(self._prompt, spread(self.held_out)), self.engine.max_ids)
+        require_room(map(self._prompt, spread(self.held_out, PROMPTS)), self.engine.max_ids)
         self.generation.check(self.policies, self.engine.max_ids)
         self.learner = self.make_learner(self.engine, self.policies, known_tasks(config, self.env, "train"))
         self.learner.generation = self.generation

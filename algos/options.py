@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+from toolorchestra.algos.batching import spread
 from toolorchestra.algos.launch import launched_sharded, processes
 from toolorchestra.algos.rollout.starts import Start, json_or_text
 from toolorchestra.envs.environment_names import resolve
@@ -340,7 +341,7 @@ class TrainOptions(LearnerOptions):
     def evaluated(self, starts: Sequence[Start]) -> list[Start]:
         """Return those of all held-out tasks that are evaluated on."""
         most = self.eval_tasks or (len(starts) if self.small else EVAL_TASKS)
-        return list(starts) if most >= len(starts) else [starts[n * len(starts) // most] for n in range(most)]
+        return spread(starts, most)
 
     @property
     def milestones(self) -> set[int]:

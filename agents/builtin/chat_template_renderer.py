@@ -11,6 +11,7 @@ from typing import Any
 from toolorchestra.agents.builtin.renderer import Decoded, Message
 from toolorchestra.agents.builtin.template_forms import TemplateForm, candidates
 from toolorchestra.agents.builtin.template_probe import PROBE, USER, LostError, probe
+from toolorchestra.agents.builtin.tool_messages import calls_in
 from toolorchestra.agents.messages.model_message import ModelMessage
 from toolorchestra.agents.messages.reading import read_message
 from toolorchestra.toolscale.errors import OptionError
@@ -79,9 +80,9 @@ class ChatTemplateRenderer:
                 raised = raised or f"it raises {type(error).__name__}: {str(error)[:200]}"
             else:
                 return form, "", (lost or raised) if form.format == "hermes" and wanted is None else ""
-        for form in (TemplateForm(), TemplateForm(parts=True), TemplateForm(system=False)):
+        for form in (TemplateForm("text"), TemplateForm("text", parts=True), TemplateForm("text", system=False)):
             try:
-                self._use(TemplateForm("text", parts=form.parts, system=form.system))
+                self._use(form)
             except OptionError:
                 raise
             except Exception as error:
@@ -233,17 +234,12 @@ class ChatTemplateRenderer:
 
     def check_action(self, message: Message, written: Sequence[int], tools: Sequence[Mapping[str, Any]]) -> None:
         """Raise an `OptionError` if the ids that `encode_action` made of a message ask for other calls than it does."""
-        calls = [call.get("function", call) for call in message.get("tool_calls") or ()]
-        wanted = [(call["name"], _object(call["arguments"])) for call in calls]
-        if calls and wanted != (found := self.read_ids(written, tools).asked):
+        wanted = [(call["name"], call["arguments"]) for call in calls_in(message)]
+        if wanted and wanted != (found := self.read_ids(written, tools).asked):
             raise OptionError(
                 f"What the chat template makes of {str(wanted)[:200]} is read back as {str(found)[:200]}: the policy "
                 "would learn calls that are not made. Give `call_format` hermes, or the model another template."
             )
-
-
-def _object(arguments: Any) -> Any:
-    return json.loads(arguments) if isinstance(arguments, str) else arguments
 
 
 def _calls(*values: str, names: Sequence[str] = (), ids: Sequence[str | None] = ()) -> dict[str, Any]:

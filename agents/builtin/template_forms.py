@@ -113,7 +113,7 @@ def _object(arguments: Any) -> Any:
         return arguments
     try:
         return json.loads(arguments)
-    except ValueError:
+    except (ValueError, RecursionError):
         return arguments  # broken, as the model wrote it
 
 

@@ -69,7 +69,7 @@ class Completion(msgspec.Struct, frozen=True):
 
     Attributes:
         text: The text of the answer; of a local model unparsed.
-        tool_calls: The calls in it, as the server (or `calls_in`) found them.
+        tool_calls: The calls in it, as the server (or `tool_calls_in`) found them.
         prompt_tokens: Tokens read.
         completion_tokens: Tokens written.
         cost: US dollars.
@@ -122,7 +122,7 @@ class Completion(msgspec.Struct, frozen=True):
         message = self.message
         if read_message(self.text).calls:  # the environment reads the text, and reports what is wrong in it
             message.pop("tool_calls", None)
-        return message if len(message) > len(("role", "content")) else self.text
+        return self.text if message.keys() == {"role", "content"} else message
 
 
 class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -269,12 +269,12 @@ def completions_of(futures: Sequence[Future[Completion | ExpertError]]) -> list[
             future.cancel()
 
 
-def calls_in(text: str) -> list[ToolCall]:
+def tool_calls_in(text: str) -> list[ToolCall]:
     """Return the calls in a text that can be read.
 
     Others are left out: the environment reads the text itself and reports the error to the model.
 
-    >>> calls_in('<tool_call>{"name": "get_dish", "arguments": {"dish": "Soup"}}</tool_call>')
+    >>> tool_calls_in('<tool_call>{"name": "get_dish", "arguments": {"dish": "Soup"}}</tool_call>')
     [{'id': 'call_1', 'name': 'get_dish', 'arguments': '{"dish": "Soup"}'}]
     """
     calls = (call for call in read_message(text).calls if call.error is None)
@@ -340,7 +340,7 @@ class ScriptedChat:
         if isinstance(answer, str):
             read = sum(len(str(message.get("content") or "").split()) for message in request.messages)
             written = len(answer.split())
-            answer = Completion(answer, calls_in(answer), read, written, self._price.cost(read, written))
+            answer = Completion(answer, tool_calls_in(answer), read, written, self._price.cost(read, written))
         if isinstance(answer, Completion):
             self.meter.add(answer)
         return answer

@@ -25,6 +25,7 @@ from toolorchestra.agents.chat.base import ChatRequest, Completion, Meter, Price
 from toolorchestra.agents.chat.openai_responses import BrokenOffError, Counts, RefusedError, ServerReply, read_reply
 from toolorchestra.agents.chat.remedies import option_name, remedy
 from toolorchestra.agents.messages.history import history_for_server
+from toolorchestra.agents.messages.token_counts import text_size, tokens_of
 from toolorchestra.toolscale.errors import ExpertError, OptionError, ToolOrchestraError
 from toolorchestra.toolscale.urls import without_credentials
 
@@ -301,10 +302,10 @@ class OpenAIChat:
         counts = reply.usage or Counts()
         read, written = counts.prompt_tokens, counts.completion_tokens
         if not read:  # every request has tokens
-            read = len(reply.prompt_token_ids or ()) or -(-size // _BYTES_PER_TOKEN)
+            read = len(reply.prompt_token_ids or ()) or tokens_of(size)
         if not written:
             said = f"{reply.reasoning}{reply.text}{''.join(c['name'] + c['arguments'] for c in reply.tool_calls)}"
-            written = len(reply.token_ids or ()) or -(-len(said.encode()) // _BYTES_PER_TOKEN)
+            written = len(reply.token_ids or ()) or tokens_of(text_size(said))
         if reply.token_ids and reply.logprobs and len(reply.token_ids) != len(reply.logprobs):
             raise ExpertError(
                 f"{self.name}: expected a log-probability of each token, {self._url} gave {len(reply.logprobs)} of "
@@ -370,8 +371,6 @@ _REFUSED = (400, 413, 422)
 """Statuses by which a server blames the request."""
 _GARBLED = 3
 """How many times as many retries an answer has that is no chat completion, of a server that gave others."""
-_BYTES_PER_TOKEN = 4
-"""Bytes of UTF-8 that count as a token where the server counts none."""
 
 
 def _client_errors() -> type[Exception]:

@@ -7,8 +7,6 @@ several devices, and continuous batching (serve the model with vLLM and use `Ope
 
 from __future__ import annotations
 
-import contextlib
-import json
 import random
 import threading
 import time
@@ -16,7 +14,8 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from toolorchestra.agents.chat.base import ChatRequest, Completion, Meter, Price, all_or_raise, calls_in
+from toolorchestra.agents.builtin.template_forms import TemplateForm
+from toolorchestra.agents.chat.base import ChatRequest, Completion, Meter, Price, all_or_raise, tool_calls_in
 from toolorchestra.agents.pretrained import load_pretrained
 from toolorchestra.toolscale.errors import ExpertError, OptionError, install_line
 
@@ -121,7 +120,7 @@ class TransformersChat:
 
     def _prompt(self, request: ChatRequest) -> list[int]:
         ids: list[int] = self.tokenizer.apply_chat_template(
-            [_with_objects(message) for message in request.messages],
+            TemplateForm().messages(request.messages, request.tools),
             tools=list(request.tools) or None,
             add_generation_prompt=True,
             tokenize=True,
@@ -163,7 +162,7 @@ class TransformersChat:
         written = row.ids[:-1] if row.ids[-1] in self._ends else row.ids
         text = str(self.tokenizer.decode(written, skip_special_tokens=False))
         text = text[: min((at for at in map(text.find, row.request.stop) if at >= 0), default=None)]
-        calls = calls_in(text)
+        calls = tool_calls_in(text)
         return Completion(
             text=text,
             tool_calls=calls,
@@ -257,14 +256,3 @@ def sample(
     reached = probs.cumsum(-1)
     drawn = torch.searchsorted(reached, column(draws) * reached[:, -1:], right=True)
     return drawn[:, 0].clamp(max=logits.shape[-1] - 1)
-
-
-def _with_objects(message: dict[str, Any]) -> dict[str, Any]:
-    """Return the message with its calls' arguments as objects, which is what chat templates expect."""
-    calls = []
-    for call in message.get("tool_calls") or ():
-        function = dict(call["function"])
-        with contextlib.suppress(TypeError, ValueError, RecursionError):
-            function["arguments"] = json.loads(function["arguments"])
-        calls.append({**call, "function": function})
-    return {**message, "tool_calls": calls} if calls else message

@@ -24,8 +24,6 @@ from toolorchestra.agents.messages.written_values import (
     untyped_value,
 )
 
-__all__ = ["MAX_CALLS", "Schemas", "WrittenCall", "find_calls", "repair_json"]
-
 _MAX_FAILED = 4  # calls that may be unreadable, each of which may cost a search to the end of the text
 _MAX_NAME = 80
 

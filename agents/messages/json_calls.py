@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from toolorchestra.agents.messages.model_message import ParsedCall
-from toolorchestra.agents.messages.written_values import name_in, repair_json
+from toolorchestra.agents.messages.written_values import name_in, reason, repair_json
 
 HINT = 'Write <tool_call>{"name": "…", "arguments": {…}}</tool_call> with valid JSON inside.'
 """What to write instead of a call in a text that cannot be read."""
@@ -94,11 +94,6 @@ def call_of(name: str, arguments: msgspec.Raw, call_id: str | None = None, *, wr
 def bad_call(error: str, name: str = "", call_id: str | None = None, raw: str = "") -> ParsedCall:
     """Return a call that could not be read."""
     return ParsedCall(name[:_MAX_NAME], b"{}", call_id, error, raw)
-
-
-def reason(error: Exception) -> str:
-    """Return what a decoder says is wrong."""
-    return "it is nested too deep" if isinstance(error, RecursionError) else str(error)[:200]
 
 
 def _text(raw: msgspec.Raw | None) -> str:

@@ -30,7 +30,6 @@ from toolorchestra.agents.messages.json_calls import (
     bad_call,
     call_of,
     call_of_json,
-    reason,
 )
 from toolorchestra.agents.messages.model_message import MAX_CALLS, MAX_MESSAGE_CHARACTERS, ModelMessage, ParsedCall
 from toolorchestra.agents.messages.token_counts import (
@@ -41,7 +40,7 @@ from toolorchestra.agents.messages.token_counts import (
     text_size,
     written_size,
 )
-from toolorchestra.agents.messages.written_values import name_in
+from toolorchestra.agents.messages.written_values import name_in, reason
 from toolorchestra.toolscale.thoughts import CLOSE, OPEN, split_thoughts
 
 Tools = Collection[str] | Mapping[str, Any]
@@ -276,8 +275,7 @@ def _read_mapping(action: Mapping[str, Any], tools: Tools) -> ModelMessage:
     if not isinstance(calls, (list, tuple)):
         return _wrong(f"`tool_calls` must be a list, not {type(calls).__name__}.", raw)
     if not calls and (old := action.get("function_call")):
-        calls = [old]
-        return _structured(calls, raw, apart, "`function_call`")
+        return _structured([old], raw, apart, "`function_call`")
     return _structured(calls, raw, apart) if calls else _read_text(raw, tools, apart)
 
 

@@ -74,13 +74,13 @@ def read_arguments(text: str) -> tuple[str, str]:
         repaired = repair_json(text)
         _object.decode(repaired)
     except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
-        return "{}", _reason(error)
+        return "{}", f"The call is not valid: {reason(error)}."
     return repaired, ""
 
 
-def _reason(error: Exception) -> str:
-    said = "it is nested too deep" if isinstance(error, RecursionError) else str(error)[:200]
-    return f"The call is not valid: {said}."
+def reason(error: Exception) -> str:
+    """Return what a decoder says is wrong."""
+    return "it is nested too deep" if isinstance(error, RecursionError) else str(error)[:200]
 
 
 def name_in(text: str) -> str:

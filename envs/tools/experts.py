@@ -21,7 +21,7 @@ from typing import Any
 
 import msgspec
 
-from toolorchestra.agents.chat.base import ChatModel, ChatRequest, Completion, ToolCall, WrappedModel, calls_in
+from toolorchestra.agents.chat.base import ChatModel, ChatRequest, Completion, ToolCall, WrappedModel, tool_calls_in
 from toolorchestra.agents.experts.specification import ExpertSpec, Role
 from toolorchestra.agents.messages.reading import read_message
 from toolorchestra.agents.policies.expert_roles import REQUEST
@@ -143,7 +143,7 @@ class ExpertTool(Tool):
         reply = self._reply(self._model, given, context)
         value = None
         if reply.error is None:
-            calls = calls_in(reply.text) if isinstance(context.world, Domain) else []
+            calls = tool_calls_in(reply.text) if isinstance(context.world, Domain) else []
             answer = reply.answer or reply.text
             if not isinstance(context.world, Domain) and context.task.communicate:
                 answer = in_form(answer)

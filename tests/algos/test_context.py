@@ -11,7 +11,8 @@ from transformers import GPT2Config, LlamaConfig, MambaConfig, Qwen2Config, Qwen
 
 from toolorchestra.agents.builtin.model import BUILTIN_CONTEXT, build_model
 from toolorchestra.algos import memory
-from toolorchestra.algos.context import context_of, longest_row, require_readable, require_room, spread
+from toolorchestra.algos.batching import spread
+from toolorchestra.algos.context import context_of, longest_row, require_readable, require_room
 from toolorchestra.algos.dry_run import require_memory
 from toolorchestra.algos.options_one_agent import TrainGRPO, TrainSFT
 from toolorchestra.algos.options_several_agents import TrainMultiGRPO, TrainTMATR

@@ -16,7 +16,7 @@ from toolorchestra.agents.chat.base import (
     Price,
     ScriptedChat,
     Usage,
-    calls_in,
+    tool_calls_in,
 )
 from toolorchestra.toolscale.errors import ExpertError, OptionError
 
@@ -66,13 +66,13 @@ def test_calls_taken_out_of_the_text_act_as_an_assistant_message() -> None:
 
 
 def test_calls_spelled_out_in_the_text_act_as_that_text() -> None:
-    assert Completion(CALL, calls_in(CALL)).action == CALL
+    assert Completion(CALL, tool_calls_in(CALL)).action == CALL
 
 
 def test_calls_in_are_found_and_malformed_ones_left_out() -> None:
     deep = "[" * 100_000
     text = f'{CALL}<tool_call>{{"name": </tool_call><tool_call>[1]</tool_call><tool_call>{deep}</tool_call>'
-    calls = calls_in(text + '<tool_call>{"name": "today"}</tool_call>')
+    calls = tool_calls_in(text + '<tool_call>{"name": "today"}</tool_call>')
     assert [(call["id"], call["name"]) for call in calls] == [("call_1", "get_dish"), ("call_2", "today")]
     assert json.loads(calls[0]["arguments"]) == {"dish": "Crème brûlée"}
     assert calls[1]["arguments"] == "{}"

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from toolorchestra.agents.messages.call_forms import find_calls, repair_json
+from toolorchestra.agents.messages.call_forms import find_calls
 from toolorchestra.agents.messages.model_message import MAX_CALLS
-from toolorchestra.agents.messages.written_values import json_end, untyped_value
+from toolorchestra.agents.messages.written_values import json_end, repair_json, untyped_value
 
 MEAL = {"dish": "crème brûlée", "n": 3, "sides": ["ham", {"hot": True, "cost": None}]}
 OBJECT = json.dumps(MEAL, ensure_ascii=False)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from toolorchestra.agents.chat.base import calls_in
+from toolorchestra.agents.chat.base import tool_calls_in
 from toolorchestra.agents.messages.model_message import MAX_CALLS, MAX_MESSAGE_CHARACTERS, ModelMessage, ParsedCall
 from toolorchestra.agents.messages.reading import read_message, read_text
 
@@ -191,7 +191,7 @@ def test_a_call_in_a_thought_is_none() -> None:
     ):
         message = read_message(text)
         assert [found.name for found in message.calls] == names
-        assert [found["name"] for found in calls_in(text)] == names
+        assert [found["name"] for found in tool_calls_in(text)] == names
         assert all(found.error is None for found in message.calls)
         assert message.raw == text
     assert read_message(f"<think>{call}</think>It is done.").text == "It is done."
