@@ -47,6 +47,7 @@ from toolorchestra.algos.rollout.engine import RolloutEngine, Row
 from toolorchestra.algos.rollout.generation import make_generation
 from toolorchestra.algos.rollout.starts import Start, make_env, starts
 from toolorchestra.algos.rollout_worker import AsyncGroupRollouts
+from toolorchestra.algos.round_trip import require_round_trip
 from toolorchestra.algos.stats import Interval, known_mean, paired_bootstrap
 from toolorchestra.algos.trainer import Report, Trainer, checkpoint_to_resume, run_script
 from toolorchestra.toolscale.errors import OptionError
@@ -233,6 +234,7 @@ class SingleAgentTrainer(Trainer[TrainGRPO, PolicyScores]):
         levels = starts(self.env, config.eval_split, config.levels)
         self.held_out = config.evaluated([start for level in levels.values() for start in level])
         require_room(map(self._prompt, spread(self.held_out, PROMPTS)), self.engine.max_ids)
+        require_round_trip(self.env, self.policy.renderer, self.held_out[0])
 
     def _prompt(self, start: Start) -> tuple[str, int]:
         """Return a task and the ids of its prompt."""

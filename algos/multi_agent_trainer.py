@@ -32,6 +32,7 @@ from toolorchestra.algos.precision import load_options, new_adapters
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine
 from toolorchestra.algos.rollout.starts import Start
 from toolorchestra.algos.rollout.team_generation import make_team_generation
+from toolorchestra.algos.round_trip import require_team_round_trip
 from toolorchestra.algos.sharding import whole_weights
 from toolorchestra.algos.stats import crossed_bootstrap, paired_bootstrap
 from toolorchestra.algos.team_learner import TeamLearner
@@ -215,6 +216,9 @@ class MultiAgentTrainer(Trainer[TrainTeam, Scores]):
         self.engine.watch = self.log.watch
         self.held_out = config.evaluated(known_tasks(config, self.env, config.eval_split))
         require_room(map(self._prompt, spread(self.held_out, PROMPTS)), self.engine.max_ids)
+        if not config.small:
+            renderers = {agent: self.engine.renderers[policy] for agent, policy in self.engine.policies.items()}
+            require_team_round_trip(self.env, renderers)
         self.generation.check(self.policies, self.engine.max_ids)
         self.learner = self.make_learner(self.engine, self.policies, known_tasks(config, self.env, "train"))
         self.learner.generation = self.generation

@@ -32,7 +32,8 @@ from toolorchestra.algos.model_card import card, write_cards
 from toolorchestra.algos.options import LearnerOptions
 from toolorchestra.algos.options_one_agent import TrainSFT
 from toolorchestra.algos.precision import require_hardware, save_policy, start_policy
-from toolorchestra.algos.rollout.starts import make_env
+from toolorchestra.algos.rollout.starts import make_env, starts
+from toolorchestra.algos.round_trip import require_round_trip
 from toolorchestra.algos.trainer import Report, checkpoint_to_resume, open_run, run_script
 from toolorchestra.envs.registration import is_multiagent
 
@@ -58,6 +59,7 @@ def teach(config: TrainSFT, report: Report = lambda step, metrics: None) -> Toke
     good, noisy = ranks.from_main(lambda: demonstrate(env, config))
     general = ranks.from_main(lambda: _general(config))
     policy = start_policy(config, config.model) if config.model else build_policy(env, good, noisy, seed=config.seed)
+    require_round_trip(env, policy.renderer, next(iter(starts(env, "train", config.levels).values()))[0])
     env.close()
     if not config.steps:
         return policy

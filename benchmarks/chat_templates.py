@@ -27,8 +27,8 @@ from table_text import RESULTS
 import toolorchestra  # noqa: F401 - registers the environments
 from toolorchestra.agents.builtin.chat_template_renderer import ChatTemplateRenderer
 from toolorchestra.agents.builtin.model import chat_renderer
-from toolorchestra.agents.policies.reference import OraclePolicy
-from toolorchestra.algos.demonstrations import structured
+from toolorchestra.algos.rollout.starts import Start
+from toolorchestra.algos.round_trip import oracle_reward
 from toolorchestra.algos.smoke import tiny_tokenizer
 from toolorchestra.toolscale.errors import OptionError
 
@@ -54,29 +54,8 @@ def renderer_of(file: Path, tokenizer: Any) -> ChatTemplateRenderer:
 
 def earned(env: Any, seed: int, renderer: ChatTemplateRenderer | None) -> tuple[float, list[Any]]:
     """Return what the oracle earns with its words as they are, or as they come back from a renderer, and its calls."""
-    policy, total, calls = OraclePolicy(), 0.0, []
-    observation, info = env.reset(seed=seed)
-    policy.reset(env, observation, info)
-    over, messages, tools = False, list(info["messages"]), info["tools"]
-    ids = renderer.encode_prompt(messages, tools) if renderer else []
-    while not over:
-        action = policy.act(observation, info)
-        if renderer:
-            said = {"content": action} if isinstance(action, str) else action
-            message = structured({"role": "assistant", **said})
-            written = renderer.encode_action(message, messages)
-            renderer.check_action(message, written, tools)
-            action, well_formed = renderer.decode_action(written, tools, messages)
-            assert well_formed
-            ids += written
-        observation, reward, terminated, truncated, info = env.step(action)
-        total, over = total + float(reward), terminated or truncated
-        calls += [(call.name, call.arguments, str(call.status)) for call in info["calls"]]
-        if renderer and not over:
-            messages = list(info["messages"])
-            last = max(n for n, message in enumerate(messages) if message["role"] == "assistant")
-            ids += renderer.encode_results(messages[last + 1 :], written)
-    return total, calls
+    total = oracle_reward(env, Start(seed), renderer)
+    return total, [(call.name, call.arguments, str(call.status)) for call in env.unwrapped.episode.calls]
 
 
 def described(file: Path, tokenizer: Any) -> tuple[dict[str, Any], ChatTemplateRenderer | None]:

@@ -10,9 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-import msgspec
-
-from toolorchestra.agents.messages.json_calls import call_of_json
+from toolorchestra.agents.messages.json_calls import call_of_json, objects_in
 from toolorchestra.agents.messages.model_message import MAX_CALLS
 from toolorchestra.agents.messages.written_values import (
     Literals,
@@ -20,7 +18,6 @@ from toolorchestra.agents.messages.written_values import (
     json_end,
     name_in,
     read_arguments,
-    repair_json,
     untyped_value,
 )
 
@@ -62,7 +59,6 @@ class _UnreadableError(ValueError):
 
 
 _SPACE = re.compile(r"\s*+")
-_list = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 def _read_object(text: str) -> _Call:
@@ -106,14 +102,10 @@ def _listed(text: str, mark: re.Match[str], schemas: Schemas | None) -> _Read:
     calls: list[_Call] = []
     while len(calls) <= MAX_CALLS:
         written, at = _json_at(text, at)
-        if written[0] == "{":
-            calls.append(_read_object(written))
-        else:
-            try:
-                items = _list.decode(repair_json(written))
-            except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
-                raise _UnreadableError(f"The list is not valid: {str(error)[:200]}.", name_in(written)) from None
-            calls += [_read_object(bytes(item).decode()) for item in items[: MAX_CALLS + 1]]
+        try:
+            calls += map(_read_object, objects_in(written)[: MAX_CALLS + 1])
+        except ValueError as error:
+            raise _UnreadableError(str(error), name_in(written)) from None
         following = _skip(text, at)
         if text[following : following + 1] != ";":  # as Llama separates its calls
             break

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Container
+
 import msgspec
 
 from toolorchestra.agents.messages.model_message import ParsedCall
@@ -15,12 +18,50 @@ NAME_KEYS = ("name", "tool_name", "tool", "function")
 """Fields that may hold the name of a call's tool."""
 ARGUMENT_KEYS = ("arguments", "parameters", "input", "args")
 """Fields that may hold a call's arguments."""
+_CALL_START = re.compile(rf'\{{\s*"(?:{"|".join(NAME_KEYS)})"\s*:')
 _BESIDE = frozenset(("id", "call_id", "tool_call_id", "type", "index", "status", "cache_control"))
 _MAX_NAME = 80
 _REPAIRED = "JSON with stray backslashes"
 
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_list = msgspec.json.Decoder(list[msgspec.Raw])
 _string = msgspec.json.Decoder(str)
+
+
+def objects_in(text: str) -> list[str]:
+    """Return the objects of JSON text: those of a list, or of the list in ``tool_calls``; else the text as it is.
+
+    Raises:
+        ValueError: It is a list that cannot be read.
+
+    >>> objects_in('[{"name": "get_dish"}, {"name": "get_bill"}]')
+    ['{"name": "get_dish"}', '{"name": "get_bill"}']
+    """
+    whole = text
+    try:
+        if text[:1] == "{":
+            text = bytes(_fields.decode(repair_json(text)).get("tool_calls", b"")).decode()
+        return [bytes(item).decode() for item in _list.decode(repair_json(text))] if text[:1] == "[" else [whole]
+    except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
+        if text[:1] == "{":
+            return [whole]
+        raise ValueError(f"The list is not valid: {reason(error)}.") from None
+
+
+def asks(text: str, tools: Container[str], *, only: bool) -> bool:
+    """Return whether JSON in a text is a call: it names a tool and gives arguments; one of both if it is all of a text.
+
+    JSON that is broken or cut off is a call if it begins as one.
+    """
+    try:
+        fields = _fields.decode(repair_json(text))
+        if bytes(fields.get("function", b""))[:1] == b"{":
+            fields = _fields.decode(fields["function"])
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return (only or name_in(text) in tools) and _CALL_START.match(text) is not None
+    name = next(filter(None, (_text(fields.get(key)) for key in NAME_KEYS)), "")
+    called = any(key in fields for key in ARGUMENT_KEYS)
+    return bool(name) and ((called and (only or name in tools)) or (name in tools and (only or len(fields) == 1)))
 
 
 def call_of_json(text: str | bytes) -> ParsedCall:

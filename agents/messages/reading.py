@@ -13,7 +13,6 @@ OpenAI's newer messages, JSON that stands bare or in a fence, and the forms of o
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
@@ -22,15 +21,7 @@ import msgspec
 
 from toolorchestra.agents.messages.call_forms import find_calls
 from toolorchestra.agents.messages.content import PART_TYPES, REASONING_FIELDS, parts_of, thought_in
-from toolorchestra.agents.messages.json_calls import (
-    ARGUMENT_KEYS,
-    EXPECTED,
-    HINT,
-    NAME_KEYS,
-    bad_call,
-    call_of,
-    call_of_json,
-)
+from toolorchestra.agents.messages.json_calls import EXPECTED, HINT, asks, bad_call, call_of, call_of_json, objects_in
 from toolorchestra.agents.messages.model_message import MAX_CALLS, MAX_MESSAGE_CHARACTERS, ModelMessage, ParsedCall
 from toolorchestra.agents.messages.token_counts import (
     CALL_KEYS,
@@ -40,7 +31,7 @@ from toolorchestra.agents.messages.token_counts import (
     text_size,
     written_size,
 )
-from toolorchestra.agents.messages.written_values import name_in, reason
+from toolorchestra.agents.messages.written_values import is_json, json_end, name_in, reason
 from toolorchestra.toolscale.thoughts import CLOSE, OPEN, split_thoughts
 
 Tools = Collection[str] | Mapping[str, Any]
@@ -49,7 +40,6 @@ _MAX_ID = 64
 _MAX_TRIES = 8  # places in a text where JSON is looked for in vain
 
 _START = re.compile(r"(?:^|[\n:]|```\w{0,12})[ \t]*(?=[{\[])")  # where JSON may begin in a text
-_CALL_START = re.compile(rf'\[?\s*\{{\s*"(?:{"|".join(NAME_KEYS)})"\s*:')
 _FENCES = re.compile(r"```\w{0,12}\s*```")
 
 
@@ -211,52 +201,41 @@ def _not_closed(body: str) -> ParsedCall:
 
 
 def _bare(said: str, tools: Tools) -> tuple[str, list[ParsedCall]]:
-    """Return the text around JSON that is a call, and the calls: all of a text, in a fence, or at the start of a line.
-
-    JSON that is all of a text is a call if it has the form of one, else if it names a tool.
-    """
+    """Return the text around JSON that is a call, and the calls: it may stand in a fence, or at the start of a line."""
     whole = said.strip().removeprefix("```json").removeprefix("```").removesuffix("```").strip()
     calls: list[ParsedCall] = []
-    kept, place, tries, valid = [], 0, 0, False
+    kept, place, tries = [], 0, 0
     while (start := _START.search(said, place)) and tries < _MAX_TRIES and len(calls) <= MAX_CALLS:
-        try:
-            value, end = _JSON.raw_decode(said, start.end())
-        except (ValueError, RecursionError):
-            value, end = None, start.end()
-        valid = valid or value is not None
-        text = said[start.end() : end]
-        if value is not None and (found := list(_calls_in_json(value, text, tools, only=text == whole))):
-            calls += found
-            kept.append(said[place : start.end()])
-            place = end
-        else:
-            tries += 1
-            kept.append(said[place : end + 1])
-            place = end + 1
-    if not calls and not valid and _CALL_START.match(whole):
-        return "", [call_of_json(whole)]
-    if not calls:
-        return said, []
-    return _FENCES.sub("", "".join((*kept, said[place:]))), calls
+        begin = start.end()
+        end = json_end(said, begin)
+        text = said[begin:end] if end > 0 else said[begin:].rstrip().removesuffix("```").rstrip()
+        found = _calls_in_json(text, tools, only=text == whole)
+        if found and text == whole:
+            return "", found
+        calls += found
+        tries += not found
+        until = begin + (len(text) if found or (end > 0 and is_json(text)) else 1)
+        kept.append(said[place : begin if found else until])
+        place = until
+    return (_FENCES.sub("", "".join((*kept, said[place:]))), calls) if calls else (said, [])
 
 
-_JSON = json.JSONDecoder()
+def _calls_in_json(text: str, tools: Tools, *, only: bool) -> list[ParsedCall]:
+    """Return the calls that JSON in a text is, with the form noted; none if no object of it is a call."""
+    try:
+        objects = objects_in(text)
+    except ValueError as error:
+        begun = asks(text.lstrip("[ \n"), tools, only=only)
+        return [bad_call(f"{error} {HINT}", name_in(text), raw=text)] if begun else []
+    if not any(asks(item, tools, only=only) for item in objects):
+        return []
+    return [_bare_call(item) for item in objects]
 
 
-def _calls_in_json(value: Any, text: str, tools: Tools, *, only: bool) -> Iterator[ParsedCall]:
-    """Yield the calls that a value from a text is, with the form noted."""
-    if isinstance(value, dict) and isinstance(value.get("tool_calls"), list):
-        value, text = value["tool_calls"], ""
-    for item in value if isinstance(value, list) else [value]:
-        if not isinstance(item, dict):
-            return
-        inner = item["function"] if isinstance(item.get("function"), dict) else item
-        name = next((inner[key] for key in NAME_KEYS if isinstance(inner.get(key), str)), None)
-        called = any(key in inner for key in ARGUMENT_KEYS)
-        if name is None or not ((called and (only or name in tools)) or (name in tools and (only or len(inner) == 1))):
-            return
-        call = call_of_json(text if item is value else json.dumps(item))
-        yield msgspec.structs.replace(call, repaired="bare JSON") if call.error is None else call
+def _bare_call(text: str) -> ParsedCall:
+    call = call_of_json(text)
+    form = f"bare JSON, {call.repaired}" if call.repaired else "bare JSON"
+    return msgspec.structs.replace(call, repaired=form) if call.error is None else call
 
 
 # --- messages of other forms than text

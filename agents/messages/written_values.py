@@ -78,6 +78,15 @@ def read_arguments(text: str) -> tuple[str, str]:
     return repaired, ""
 
 
+def is_json(text: str) -> bool:
+    """Return whether a text is valid JSON."""
+    try:
+        msgspec.json.decode(text)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return False
+    return True
+
+
 def reason(error: Exception) -> str:
     """Return what a decoder says is wrong."""
     return "it is nested too deep" if isinstance(error, RecursionError) else str(error)[:200]

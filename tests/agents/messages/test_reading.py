@@ -238,6 +238,8 @@ REPAIRED = {
         f"I look for operas: {WRITTEN}",
         f"I look for operas.\n\n{OTHER}\nThat is it.",
         f"<think>Which?</think>{WRITTEN}",
+        f"Set {{x}}.\n{WRITTEN}",
+        f"I call:\n[{WRITTEN}]\nThen I answer.",
     ],
     "the form is another model's": [
         "<tool_call>\n<function=find_productions>\n<parameter=kind>\nopera\n</parameter>\n<parameter=stars>\n4\n"
@@ -266,6 +268,16 @@ def test_a_call_in_another_form_is_read_noted_and_refused_if_asked(kind: str, ac
     assert refused.error.startswith(f"The call is written as {call.repaired}.")
 
 
+def test_of_a_list_of_calls_in_a_text_none_is_lost() -> None:
+    message = read_message(f'I call:\n[{WRITTEN}, {{"name": "f", "arguments": {{}}}}, 7]\nWait.', ["find_productions"])
+    assert message.text == "I call:\n\nWait."
+    assert [(call.name, call.error is None) for call in message.calls] == [
+        ("find_productions", True),
+        ("f", True),
+        ("", False),
+    ]
+
+
 @pytest.mark.parametrize("action", [f"<tool_call>{WRITTEN}</tool_call>", [json.loads(WRITTEN)], json.loads(WRITTEN)])
 def test_a_call_in_a_form_that_is_asked_for_is_not_noted(action: Any) -> None:
     assert read_message(action, repair=False) == read_message(action)
@@ -287,6 +299,20 @@ def test_a_call_in_a_form_that_is_asked_for_is_not_noted(action: Any) -> None:
         ({}, "The call has no name."),
         ({"kind": "opera"}, "The call has no name."),
         ("[TOOL_CALLS]find_productions[ARGS]{", "The call is cut off, or its JSON is not closed."),
+        (
+            'I call:\n{"name": "find_productions", "arguments": {"kind": "op',
+            "The call is not valid: Input data was truncated.",
+        ),
+        (
+            'I call:\n```json\n{"name": "find_productions", "arguments": {"a": 1\n```',
+            "The call is not valid: Input data",
+        ),
+        ('I call:\n{"name": "find_productions", "arguments": {"a": 1,}}\nThat is it.', "trailing comma"),
+        (
+            'I call:\n[{"name": "find_productions", "arguments": {}}, {"name": "find_pro',
+            "The list is not valid: Input data",
+        ),
+        ('I call:\n{"name": "find_productions", "arguments": {}, "args": {"a": }}', "The call is not valid: JSON is"),
     ],
 )
 def test_what_is_not_understood_is_an_error_and_never_an_answer(action: Any, error: str) -> None:
@@ -370,13 +396,15 @@ def test_latex_in_arguments_keeps_its_backslashes() -> None:
     for text in (
         f'<tool_call>{{"name": "solve", "arguments": {{"x": "{latex}"}}}}</tool_call>',
         f'{{"name": "solve", "arguments": {{"x": "{latex}"}}}}',
+        f'I call:\n{{"name": "solve", "arguments": {{"x": "{latex}"}}}}\nThat is it.',
+        f'I call:\n[{{"name": "solve", "arguments": {{"x": "{latex}"}}}}]',
         f'[TOOL_CALLS]solve[ARGS]{{"x": "{latex}"}}',
         [{"name": "solve", "arguments": f'{{"x": "{latex}"}}'}],
         {"tool_calls": [{"function": {"name": "solve", "arguments": f'{{"x": "{latex}"}}'}}]},
     ):
-        (call,) = read_message(text).calls
+        (call,) = read_message(text, ["solve"]).calls
         assert json.loads(call.arguments) == {"x": latex}
-        assert "backslashes" in call.repaired or "mistral" in call.repaired
+        assert any(form in call.repaired for form in ("backslashes", "mistral", "bare JSON"))
     (call,) = read_message([{"name": "say", "arguments": {"x": "a\notin\times \f"}}]).calls
     assert (json.loads(call.arguments), call.repaired) == ({"x": "a\notin\times \f"}, "")
 
