@@ -35,7 +35,6 @@ from toolorchestra.cli.rollout import RolloutCommand
 from toolorchestra.envs.episode import Episode
 from toolorchestra.envs.playing import Reset
 from toolorchestra.envs.recording_units import Players, play_units
-from toolorchestra.toolscale.workers.pool import WorkerPool
 from toolorchestra.toolscale.workers.processes import ProcessExecutor
 from toolorchestra.toolscale.workers.units import Executor, InProcess, Unit
 
@@ -161,12 +160,9 @@ def start_cluster(nodes: int, stack: ExitStack) -> None:
 
 def warm(executor: Executor | SharingNothing, env: str, policy: Any) -> None:
     """Play until all workers have started, loaded the domain and made their environment."""
-    pool = executor.pool if isinstance(executor, SharingNothing) else executor
-    while True:
-        played(executor, env, policy, 200 * pool.workers)
-        if not isinstance(pool, WorkerPool) or len(pool._ready) == pool.workers:
-            break
-    played(executor, env, policy, 200 * pool.workers)
+    workers = executor.pool.workers if isinstance(executor, SharingNothing) else executor.workers
+    for _ in range(3):
+        played(executor, env, policy, 200 * workers)
 
 
 def median_ratio(some: list[float], others: list[float]) -> float:

@@ -6,9 +6,8 @@ order of the units, so that what is written of them is the same bytes for any nu
 
     units            a unit, the protocol of executors, and units done one after another in this process
     central          functions that must run in one place for all workers: rate limits and budgets
-    pool             what the pools of workers share: order, bounded memory, workers that end
     processes        worker processes on this machine
-    ray_cluster      actors on a Ray cluster (extra ``ray``)
+    ray_cluster      tasks on a Ray cluster (extra ``ray``)
     executors        making an executor by its name
 """
 

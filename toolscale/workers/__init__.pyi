@@ -1,4 +1,3 @@
 from .central import call_centrally as call_centrally
 from .executors import make_executor as make_executor
-from .pool import WorkerError as WorkerError
-from .units import Executor as Executor, InProcess as InProcess, Unit as Unit
+from .units import Executor as Executor, InProcess as InProcess, Unit as Unit, WorkerError as WorkerError

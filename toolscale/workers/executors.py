@@ -14,7 +14,7 @@ def make_executor(name: ExecutorName = "process", workers: int = 1, ray_address:
     """Return an executor.
 
     Args:
-        name: ``process`` for processes on this machine, ``ray`` for actors on a Ray cluster.
+        name: ``process`` for processes on this machine, ``ray`` for tasks on a Ray cluster.
         workers: Number of workers; one process is this one.
         ray_address: Address of a running cluster (``auto``, ``HOST:PORT`` or ``ray://HOST:PORT``); without it, that in
             the variable ``RAY_ADDRESS``, or else Ray is started on this machine.

@@ -1,4 +1,4 @@
-"""Worker processes on this machine, started anew (``spawn``) and connected by pipes.
+"""Worker processes on this machine, started anew (``spawn``), in a pool of the standard library.
 
 Workers ignore Ctrl-C, which the command handles by closing the pool, and end with the process that started them,
 however that ends.
@@ -9,38 +9,46 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
-import queue
 import secrets
 import signal
 import sys
 import threading
-from collections.abc import Sequence
-from multiprocessing.connection import Client, Connection, Listener, wait
-from typing import Any
+from collections import deque
+from collections.abc import Generator, Iterable, Sequence
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
+from itertools import islice
+from multiprocessing.connection import Client, Connection, Listener
+from typing import Any, Self
 
+import msgspec
+
+from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.workers import central
-from toolorchestra.toolscale.workers.pool import Event, WorkerPool
-from toolorchestra.toolscale.workers.units import perform
+from toolorchestra.toolscale.workers.units import AHEAD, Unit, WorkerError, outcome, packed, perform
 
-_READY = b"ready"
-
-
-class _Process:
-    """A worker process and the pipe to it."""
-
-    def __init__(self, address: Any, key: bytes) -> None:
-        spawn = multiprocessing.get_context("spawn")
-        self.pipe, theirs = spawn.Pipe()
-        self.process = spawn.Process(
-            target=_work, args=(theirs, address, key), daemon=True, name="toolorchestra worker"
-        )
-        self.process.start()
-        theirs.close()  # so that the pipe ends when the worker does
-        self.ready = False
+_SPAWN = multiprocessing.get_context("spawn")
 
 
-class ProcessExecutor(WorkerPool[_Process]):
-    """An executor with worker processes on this machine; see `WorkerPool`.
+class _Job(msgspec.Struct, eq=False):
+    """A unit under way, and how often a worker has ended over it."""
+
+    unit: Unit
+    future: Future[bytes] | None = None
+    ended: int = 0
+
+
+class ProcessExecutor:
+    """An executor with worker processes on this machine, which stay until it is closed; see `Executor`.
+
+    When a worker ends, all are replaced, and what has no result is done again: the units that were under way one at a
+    time, so that one that ends its worker is told from the others.
+
+    Args:
+        workers: Maximum number of workers; they are started as units come.
+        max_retries: How often a unit is done again after its worker ended over it.
+
+    Raises:
+        OptionError: There is no worker.
 
     >>> from toolorchestra.toolscale.workers.units import Unit
     >>> with ProcessExecutor(1) as executor:
@@ -49,41 +57,82 @@ class ProcessExecutor(WorkerPool[_Process]):
     """
 
     def __init__(self, workers: int, *, max_retries: int = 2) -> None:
-        super().__init__(workers, max_retries=max_retries)
+        if workers < 1 or max_retries < 0:
+            raise OptionError(f"Expected workers >= 1 and max_retries >= 0, got {workers} and {max_retries}.")
+        self.workers, self.max_retries = workers, max_retries
         self._central = _CentralPlace()
+        self._pool: ProcessPoolExecutor | None = None
+        self._life: Connection | None = None  # workers end when its other side does
 
-    def _start(self) -> _Process:
-        return _Process(self._central.address, self._central.key)
+    def run(self, units: Iterable[Unit]) -> Generator[Any]:
+        """Yield the results in the order of the units; an exception of a unit is raised when it is its turn.
 
-    def _give(self, worker: _Process, payload: bytes) -> None:
-        with contextlib.suppress(OSError):  # its end is news soon
-            worker.pipe.send_bytes(payload)
-
-    def _news(self, workers: Sequence[_Process], timeout: float) -> list[Event[_Process]]:
-        by_pipe = {worker.pipe: worker for worker in workers}
-        return [self._read(by_pipe[pipe]) for pipe in wait(list(by_pipe), timeout) if isinstance(pipe, Connection)]
-
-    def _read(self, worker: _Process) -> Event[_Process]:
+        Raises:
+            WorkerError: A unit ended its worker more than `max_retries` times.
+        """
+        coming = iter(units)
+        jobs: deque[_Job] = deque()
         try:
-            content = worker.pipe.recv_bytes()
-        except (EOFError, OSError):
-            return worker, "ended", b""
-        if worker.ready:
-            return worker, "done", content
-        worker.ready = True
-        return worker, "ready", b""
+            while True:
+                jobs.extend(map(_Job, islice(coming, AHEAD * self.workers - len(jobs))))
+                if not jobs:
+                    return
+                alone = any(job.ended for job in jobs)
+                try:
+                    for job in islice(jobs, 1 if alone else None):
+                        if job.future is None:
+                            job.future = self._started().submit(perform, packed(job.unit))
+                    assert jobs[0].future is not None
+                    content = jobs[0].future.result()
+                except BrokenExecutor:
+                    self._ended(list(jobs))
+                else:
+                    jobs.popleft()
+                    yield outcome(content)
+        finally:
+            if jobs:  # of a run that is not played to its end, workers still have units under way
+                self._stop()
 
-    def _stop(self, worker: _Process) -> None:
-        worker.process.kill()
-        worker.process.join()
-        worker.process.close()
-        worker.pipe.close()
+    def _ended(self, jobs: Sequence[_Job]) -> None:
+        """Note which units may have ended a worker, the oldest that have no result, and that these have none."""
+        self._stop()
+        lost = [job for job in jobs if job.future and (job.future.cancelled() or job.future.exception())]
+        for job in jobs[:1] if any(job.ended for job in jobs) else lost[: self.workers]:
+            job.ended += 1
+        for job in lost:
+            job.future = None
+        if jobs[0].ended > self.max_retries:
+            raise WorkerError(
+                f"The worker that did `{jobs[0].unit}` ended {jobs[0].ended} times (see what it wrote above). What was "
+                "recorded is kept. If memory ran out, give fewer --workers.",
+                resumable=True,
+            )
+
+    def _started(self) -> ProcessPoolExecutor:
+        if self._pool is None:
+            theirs, self._life = _SPAWN.Pipe(duplex=False)
+            arguments = (theirs, self._central.address, self._central.key)
+            self._pool = ProcessPoolExecutor(self.workers, _SPAWN, initializer=_begin, initargs=arguments)
+        return self._pool
+
+    def _stop(self) -> None:
+        """End the workers at once, whatever they do."""
+        if self._pool is not None and self._life is not None:
+            self._life.close()
+            self._pool.shutdown(cancel_futures=True)
+            self._pool = None
 
     def close(self) -> None:
         """End all workers; nothing happens the second time."""
-        super().close()
+        self._stop()
         self._central.close()
         central.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 class _CentralPlace:
@@ -124,8 +173,8 @@ class _CentralPlace:
         self._listener.close()
 
 
-def _work(pipe: Connection, address: Any, key: bytes) -> None:
-    """Do the units that come through a pipe until it ends."""
+def _begin(life: Connection, address: Any, key: bytes) -> None:
+    """Make this process a worker, which ends when the other side of `life` does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def call(payload: bytes) -> bytes:
@@ -134,19 +183,11 @@ def _work(pipe: Connection, address: Any, key: bytes) -> None:
             return connection.recv_bytes()
 
     central.connect(call)
-    payloads: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    threading.Thread(target=_read, args=(pipe, payloads), daemon=True).start()
+    threading.Thread(target=_end_with, args=(life,), daemon=True).start()
+
+
+def _end_with(life: Connection) -> None:
     with contextlib.suppress(OSError):
-        pipe.send_bytes(_READY)
-        while True:
-            pipe.send_bytes(perform(payloads.get()))
-
-
-def _read(pipe: Connection, payloads: queue.SimpleQueue[bytes]) -> None:
-    """Read units ahead; end the process when the one that sends them has ended or closed the pipe."""
-    while True:
-        try:
-            payloads.put(pipe.recv_bytes())
-        except (EOFError, OSError):
-            sys.stderr.flush()
-            os._exit(1)
+        life.poll(None)
+    sys.stderr.flush()
+    os._exit(1)

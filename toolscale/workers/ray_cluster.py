@@ -1,44 +1,35 @@
-"""Workers as actors on a Ray cluster (extra ``ray``).
+"""Units as tasks on a Ray cluster (extra ``ray``).
 
-Every worker is an actor with one processor, and what is counted over all workers is in another, on the node of the
-command. The actors end with the command, however it ends. Every node needs the same version of this library, the same
-files at the same paths where options name files, and in the environment of ``ray start`` the keys of servers.
+Every task has one processor, and what is counted over all workers is in an actor on the node of the command. They end
+with the command, however it ends. Every node needs the same version of this library, the same files at the same paths
+where options name files, and in the environment of ``ray start`` the keys of servers.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Generator, Iterable
 from importlib.metadata import version as installed_version
-from typing import Any
+from itertools import islice
+from typing import Any, Self
 
 from toolorchestra.toolscale.errors import OptionError, install_line
 from toolorchestra.toolscale.workers import central
-from toolorchestra.toolscale.workers.pool import Event, WorkerPool
-from toolorchestra.toolscale.workers.units import perform
+from toolorchestra.toolscale.workers.units import AHEAD, Unit, WorkerError, outcome, packed, perform
 
 _CALLS_AT_A_TIME = 64
 """Central calls answered at the same time; the others wait."""
 
 
-class _Actor:
-    """An actor, and the outcomes that it owes, the oldest first; the first is its start."""
-
-    def __init__(self, handle: Any) -> None:
-        self.handle = handle
-        self.owed: list[Any] = [handle.start.remote()]
-        self.ready = False
-
-
-class RayExecutor(WorkerPool[_Actor]):
-    """An executor with actors on a Ray cluster; see `WorkerPool`.
+class RayExecutor:
+    """An executor whose units are tasks on a Ray cluster; see `Executor`. Ray does those again whose worker ends.
 
     Args:
-        workers: Number of actors, each with one processor.
+        workers: Number of units done at a time, each on one processor.
         address: Address of a running cluster; by default that in ``RAY_ADDRESS``, or else Ray is started here and
             ended with the executor.
-        max_retries: How often a unit is done again after its actor ended over it.
+        max_retries: How often a unit is done again after its worker ended over it.
 
     Raises:
         ImportError: Ray is not installed.
@@ -46,7 +37,9 @@ class RayExecutor(WorkerPool[_Actor]):
     """
 
     def __init__(self, workers: int, *, address: str | None = None, max_retries: int = 2) -> None:
-        super().__init__(workers, max_retries=max_retries)
+        if workers < 1 or max_retries < 0:
+            raise OptionError(f"Expected workers >= 1 and max_retries >= 0, got {workers} and {max_retries}.")
+        self.workers, self.max_retries = workers, max_retries
         self._ray = ray = import_ray()
         self._ours = not ray.is_initialized()
         if self._ours:
@@ -63,79 +56,88 @@ class RayExecutor(WorkerPool[_Actor]):
                 .options(num_cpus=0, max_concurrency=_CALLS_AT_A_TIME, scheduling_strategy=node)
                 .remote()
             )
-            self._worker = ray.remote(RayWorker).options(num_cpus=1, max_restarts=0)
+            self._perform = ray.remote(perform_on_node).options(num_cpus=1, max_retries=max_retries)
         except BaseException:
             self.close()
             raise
 
-    def _start(self) -> _Actor:
-        return _Actor(self._worker.remote(installed_version("toolorchestra"), self._central))
+    def run(self, units: Iterable[Unit]) -> Generator[Any]:
+        """Yield the results in the order of the units; an exception of a unit is raised when it is its turn.
 
-    def _give(self, worker: _Actor, payload: bytes) -> None:
-        worker.owed.append(worker.handle.perform.remote(payload))
-
-    def _news(self, workers: Sequence[_Actor], timeout: float) -> list[Event[_Actor]]:
-        by_outcome = {worker.owed[0]: worker for worker in workers if worker.owed}
-        refs = list(by_outcome)
-        found, _ = self._ray.wait(refs, num_returns=1, timeout=timeout) if refs else ([], [])
-        if found:  # and all others that are there, without waiting
-            found, _ = self._ray.wait(refs, num_returns=len(refs), timeout=0)
-        return [self._read(by_outcome[ref]) for ref in found]
-
-    def _read(self, worker: _Actor) -> Event[_Actor]:
+        Raises:
+            WorkerError: A unit ended its worker more than `max_retries` times.
+            OptionError: A node has another version of the library.
+        """
+        coming, given = iter(units), (installed_version("toolorchestra"), self._central)
+        jobs: deque[tuple[Unit, Any]] = deque()
+        under_way: list[Any] = []
         try:
-            content = self._ray.get(worker.owed.pop(0))
-        except (self._ray.exceptions.RayActorError, self._ray.exceptions.ObjectLostError):
-            return worker, "ended", b""
+            while True:
+                room = min(self.workers - len(under_way), AHEAD * self.workers - len(jobs))
+                for unit in islice(coming, room):
+                    under_way.append(self._perform.remote(*given, packed(unit)))
+                    jobs.append((unit, under_way[-1]))
+                if not jobs:
+                    return
+                if under_way:
+                    _, under_way = self._ray.wait(under_way, num_returns=1)
+                while jobs and jobs[0][1] not in under_way:
+                    yield outcome(self._content(*jobs.popleft()))
+        finally:
+            for task in under_way:  # of a run that is not played to its end
+                self._ray.cancel(task, force=True)
+
+    def _content(self, unit: Unit, task: Any) -> bytes:
+        """Return the outcome of a unit's task, which has ended."""
+        try:
+            content: bytes = self._ray.get(task)
         except self._ray.exceptions.RayTaskError as error:
             if isinstance(cause := error.cause, OptionError):
                 raise cause from None
             raise
-        if worker.ready:
-            return worker, "done", content
-        worker.ready = True
-        return worker, "ready", b""
-
-    def _stop(self, worker: _Actor) -> None:
-        with contextlib.suppress(self._ray.exceptions.RayError):
-            self._ray.kill(worker.handle)
-
-    def _why(self) -> str:
-        return "`ray logs actor` shows what it wrote, `ray status` what the cluster has"
+        except self._ray.exceptions.RayError as error:
+            raise WorkerError(
+                f"The worker that did `{unit}` ended {self.max_retries + 1} times ({type(error).__name__}; `ray logs` "
+                "shows what workers wrote, `ray status` what the cluster has). What was recorded is kept.",
+                resumable=True,
+            ) from None
+        return content
 
     def close(self) -> None:
         """End all workers, and Ray if it was connected to here; nothing happens the second time."""
         if self._ray.is_initialized():
-            super().close()
             if (place := self.__dict__.pop("_central", None)) is not None:
                 self._ray.kill(place)
             if self._ours:
                 self._ray.shutdown()
 
+    def __enter__(self) -> Self:
+        return self
 
-class RayWorker:
-    """The actor that does units; made with the version of the library that the command has, and the central actor."""
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
-    def __init__(self, version: str, place: Any) -> None:
-        import ray
 
-        self._wrong = version if version != installed_version("toolorchestra") else None
-        central.connect(lambda payload: ray.get(place.perform.remote(payload)))
+def perform_on_node(version: str, place: Any, payload: bytes) -> bytes:
+    """Do a packed unit in a worker of Ray.
 
-    def start(self) -> bytes:
-        """Return once the actor is ready; another version of the library raises `OptionError`."""
-        if self._wrong:
-            node = os.uname().nodename
-            raise OptionError(
-                f"Expected toolorchestra {self._wrong} on every node of the cluster, {node} has "
-                f"{installed_version('toolorchestra')}. Install "
-                "the same version on all nodes."
-            )
-        return b""
+    Args:
+        version: The version of the library that the command has.
+        place: The actor of what must be in one place.
+        payload: The unit.
 
-    def perform(self, payload: bytes) -> bytes:
-        """Do a packed unit."""
-        return perform(payload)
+    Raises:
+        OptionError: The node has another version of the library.
+    """
+    import ray
+
+    if version != (here := installed_version("toolorchestra")):
+        raise OptionError(
+            f"Expected toolorchestra {version} on every node of the cluster, {os.uname().nodename} has {here}. Install "
+            "the same version on all nodes."
+        )
+    central.connect(lambda payload: ray.get(place.perform.remote(payload)))
+    return perform(payload)
 
 
 class RayCentral:

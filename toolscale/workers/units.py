@@ -7,6 +7,15 @@ import traceback
 from collections.abc import Callable, Generator, Iterable
 from typing import Any, NamedTuple, Protocol, Self
 
+from toolorchestra.toolscale.errors import ResumableError
+
+AHEAD = 4
+"""Units for each worker that may be done or under way beyond the oldest result still missing."""
+
+
+class WorkerError(ResumableError):
+    """A unit ends its workers again and again; what was recorded is kept."""
+
 
 class Unit(NamedTuple):
     """A part of the work: a function and its arguments.

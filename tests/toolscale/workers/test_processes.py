@@ -16,9 +16,8 @@ from waiting import until
 
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.workers.executors import make_executor
-from toolorchestra.toolscale.workers.pool import WorkerError
 from toolorchestra.toolscale.workers.processes import ProcessExecutor
-from toolorchestra.toolscale.workers.units import InProcess, Unit, failure, outcome
+from toolorchestra.toolscale.workers.units import InProcess, Unit, WorkerError, failure, outcome
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,7 @@ from toolorchestra.envs.episode import Episode
 from toolorchestra.envs.playing import Reset
 from toolorchestra.envs.recording_units import play_units
 from toolorchestra.toolscale.errors import ExpertError, OptionError, install_line
-from toolorchestra.toolscale.workers.ray_cluster import RayExecutor, RayWorker, import_ray
+from toolorchestra.toolscale.workers.ray_cluster import RayExecutor, import_ray, perform_on_node
 from toolorchestra.toolscale.workers.units import InProcess, Unit
 
 try:
@@ -69,10 +69,10 @@ def test_a_killed_worker_and_a_killed_node_lose_and_duplicate_nothing(
     ray_cluster: Any, played: Callable[..., Iterator[Any]], alone: list[bytes]
 ) -> None:
     with RayExecutor(2) as executor:
+        (worker,) = executor.run([Unit((), os.getpid)])
         run = played(executor)
         found = [next(run)]
-        victim = next(iter(executor._jobs))
-        os.kill(ray.get(victim.handle.__ray_call__.remote(lambda worker: os.getpid())), signal.SIGKILL)
+        os.kill(worker, signal.SIGKILL)
         found += [next(run) for _ in range(100)]
         ray_cluster.remove_node(ray_cluster.worker_nodes.copy().pop(), allow_graceful=False)
         ray_cluster.add_node(num_cpus=1)
@@ -117,4 +117,4 @@ def test_what_the_cluster_cannot_do_is_refused(ray_cluster: Any) -> None:
     with pytest.raises(OptionError, match=r"at least 99 processors, it has [23]\."):  # a killed node counts for a while
         RayExecutor(99)
     with pytest.raises(OptionError, match=r"Expected toolorchestra 0\.0 on every node"):
-        RayWorker("0.0", None).start()
+        perform_on_node("0.0", None, b"")
