@@ -48,9 +48,6 @@ from toolorchestra.envs.tools.simulated_python import SimulatedPython, result_li
 from toolorchestra.toolscale import answers, mentions
 from toolorchestra.toolscale.domain_folder import load_domain
 from toolorchestra.toolscale.errors import ToolOrchestraError
-from toolorchestra.toolscale.preference_groups import tool_facts
-from toolorchestra.toolscale.preference_words import meaning
-from toolorchestra.toolscale.preferences import MAX_CHARACTERS
 from toolorchestra.toolscale.prose_answers import judge_mentions
 from toolorchestra.toolscale.synth.answer_checks import SchemaAnswer, read_answer
 from toolorchestra.toolscale.synth.model_queries import InvalidError
@@ -110,7 +107,6 @@ def parsers() -> dict[str, Parser]:
     facts: Any = [user_reading.RequestFact(name, "1", name, (name, f"{name} id")) for name in ("order", "date", "chef")]
     python, renderer = SimulatedPython(), DesignRenderer(("CoTAgent",))
     similarity = tool_similarity.tool_similarity(domain)
-    facts_of_tools = tool_facts(domain.tools.values())
     known = tuple(domain.tools)
     found: dict[str, Parser] = {
         "message: parse": lambda text: read_message(text, known).size,
@@ -159,7 +155,6 @@ def parsers() -> dict[str, Parser]:
         "python: simulated": lambda text: python.run({"code": text[:4000]}, NO_CONTEXT),
         "python: noise": result_lines,
         "draft: YAML": lambda text: refused(lambda: read_answer(text, SchemaAnswer)),
-        "preference: words": lambda text: meaning(text[:MAX_CHARACTERS], facts_of_tools),
         "shown: terminal": visible,
         "shown: SVG": escaped,
     }

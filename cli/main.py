@@ -57,7 +57,7 @@ _GROUPS = {
     "mas": "Check, draw, run and search for designs of multi-agent systems.",
 }
 """Commands that have commands of their own."""
-_OUTPUTS = ("out", "record", "svg", "plot", "best", "runs", "export")
+_OUTPUTS = ("out", "record", "svg", "mermaid", "plot", "best", "runs", "export")
 """Options of commands that name what they write; whether that is possible is found before any work is done."""
 COMMAND_CONFIG = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes)
 """How tyro reads a command line."""

@@ -14,7 +14,6 @@ from tyro.conf import arg
 
 from toolorchestra.cli.files import print_json
 from toolorchestra.cli.options import UsageError, require_at_least, subcommands
-from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.visible import visible
 from toolorchestra.toolscale.writing import write_whole
 
@@ -147,7 +146,7 @@ class MASBenchShowCommand(_OneProblem):
 
 @dataclass(kw_only=True)
 class MASBenchFigureCommand(_OneProblem):
-    """Draw the dependency graph of one problem as SVG."""
+    """Draw the dependency graph of one problem as a Mermaid flowchart."""
 
     out: Annotated[Path, arg(metavar="FILE")]
     """Where to write."""
@@ -157,11 +156,7 @@ class MASBenchFigureCommand(_OneProblem):
         from toolorchestra.envs.sources.masbench.figure import figure
 
         instance = self._instance()
-        try:
-            drawn = figure(instance.graph, f"{instance.axes}, {self.split} {self.number}")
-        except ImportError as error:
-            raise OptionError(f"{error}.") from None
-        write_whole(self.out, drawn)
+        write_whole(self.out, figure(instance.graph, f"{instance.axes}, {self.split} {self.number}"))
         print(self.out)
         return 0
 

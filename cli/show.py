@@ -41,8 +41,8 @@ class ShowCommand:
     """Show all that was said as it was written, prompt included."""
     tree: bool = False
     """Show the decision tree of an episode of TMATR instead."""
-    svg: Annotated[Path | None, arg(metavar="FILE")] = None
-    """Also write the picture of that tree."""
+    mermaid: Annotated[Path | None, arg(metavar="FILE")] = None
+    """Also write that tree as a Mermaid flowchart."""
     json: bool = False
     """Print the episode as JSON, or with --tree its tree, or with --list the list."""
 
@@ -65,7 +65,7 @@ class ShowCommand:
             raise OptionError(f"{self.file} has {len(chosen)} {self._described}; got number {self.number}.")
         position = self.number - 1 if self.number > 0 else len(chosen) + self.number
         number, episode = chosen[position]
-        if self.tree or self.svg:
+        if self.tree or self.mermaid:
             return self._show_tree(episode, color=colored(console))
         if self.json:
             return print_json(episode)
@@ -94,14 +94,14 @@ class ShowCommand:
         ]
 
     def _show_tree(self, episode: Episode, *, color: bool) -> int:
-        """Print the decision tree of an episode, and write its picture."""
-        from toolorchestra.envs.tmatr.figure import svg, tree_text
+        """Print the decision tree of an episode, and write it as a flowchart."""
+        from toolorchestra.envs.tmatr.figure import mermaid, tree_text
         from toolorchestra.envs.tmatr.tree import decision_tree
 
         if not episode.env_id.startswith("TMATR"):
             raise OptionError(f"Expected an episode of TMATR, which has a decision tree; found {episode.env_id}.")
         tree = decision_tree(episode)
-        if self.svg:
-            write_whole(self.svg, svg(tree))
+        if self.mermaid:
+            write_whole(self.mermaid, mermaid(tree))
         print(visible(tree.to_json().decode()) if self.json else tree_text(tree, color=color))
         return 0

@@ -19,8 +19,7 @@ from toolorchestra.toolscale.visible import visible
 from toolorchestra.toolscale.writing import write_whole
 
 if TYPE_CHECKING:
-    from toolorchestra.toolscale.preference_groups import ToolFacts
-    from toolorchestra.toolscale.preferences import PairReport, PreferencePair
+    from toolorchestra.toolscale.preferences import PairReport, PreferencePair, ToolFacts
     from toolorchestra.toolscale.tool import Tool
 
 
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 class SynthPreferencesCommand(ModelOptions):
     """Make preference pairs: what a user wants optimised, in words and as the vector P.
 
-    By rule, with --llm proposed and judged by a model, or with --pairs yours; the rules check all of them.
+    From templates, with --llm proposed and judged by a model, or with --pairs yours, of which the vectors are checked.
     """
 
     env: Env
@@ -63,7 +62,7 @@ class SynthPreferencesCommand(ModelOptions):
         from toolorchestra.cli.display import stdout_console
         from toolorchestra.cli.display_synth import pairs_table
         from toolorchestra.toolscale.jsonl import write_jsonl
-        from toolorchestra.toolscale.preference_groups import tool_facts
+        from toolorchestra.toolscale.preferences import tool_facts
 
         env = environment(self.env, **option_values(self.env_options))
         worlds = {env.source.world(task).name: task for task in env.source.tasks("all")}
@@ -92,7 +91,7 @@ class SynthPreferencesCommand(ModelOptions):
         return int(bool(report.dropped) if self.pairs else len(pairs) != self.count)
 
     def _pairs(self, facts: list[ToolFacts]) -> tuple[list[PreferencePair], PairReport]:
-        """Make the pairs by rule, take those of a file, or have the model propose and judge them."""
+        """Make the pairs from templates, take those of a file, or have the model propose and judge them."""
         from toolorchestra.toolscale.preferences import check_pair, make_pairs, read_pairs
 
         if self.pairs is not None:

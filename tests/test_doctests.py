@@ -12,8 +12,8 @@ import toolorchestra
 
 PACKAGES = ("toolscale", "agents", "envs", "algos", "cli")
 EXTRAS = {
-    "datasets", "httpx2", "inspect_ai", "matplotlib", "mcp", "openai", "openenv", "skyrl_gym", "torch", "transformers",
-    "trl", "verifiers",
+    "datasets", "httpx2", "inspect_ai", "matplotlib", "mcp", "openai", "openenv", "scipy", "skyrl_gym", "torch",
+    "transformers", "trl", "verifiers",
 }  # fmt: skip
 
 

@@ -56,13 +56,6 @@ def test_what_took_quadratic_time_is_linear(attack: ModuleType, parser: str, uni
     assert fault is None
 
 
-@pytest.mark.parametrize("unit", ["; ", "<tool_response>", "no. ", "Dr. "])
-def test_many_short_sentences_and_names_said_again_cost_preferences_little(attack: ModuleType, unit: str) -> None:
-    short, long = ((unit * size)[:size] for size in (4_096, 16_384))
-    _, fault = attack.fault_of(attack.parsers()["preference: words"], short, long)
-    assert fault is None
-
-
 def test_a_quadratic_parser_is_found(attack: ModuleType) -> None:
     import re
 

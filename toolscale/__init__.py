@@ -18,8 +18,7 @@ It imports nothing else of the library. Its modules, from the ground up:
     verifier_mutations,              and is their verification? By mutants,
     verifier_attacks                 and by detours and changed slots (slot_attacks)
     exploiter                        what pays without understanding, of what may be answered (answer_fillers)
-    exchange, preferences            other formats; preferences between tools, with preference_groups (of tools),
-                                     preference_mentions and preference_words (what an instruction means)
+    exchange, preferences            other formats; preferences between tools, in words and as a vector
     domain_statistics, domain_card   what a domain holds, as figures and as Markdown
     answers, math_verifier           what is the answer to a question, and is it right?
     symbolic, symbolic_reader        what the calculator computes with

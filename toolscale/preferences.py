@@ -1,8 +1,8 @@
 """Preference pairs: a user's preference in words and as the vector P (ToolOrchestra §3.4, App. F).
 
-A pair belongs to a tool set. `propose` makes pairs by rule; `check_pair` checks the vector's length and range, that the
-words name all that the vector rewards and nothing else, and that "above all" and "a little" agree with the weights.
-Not covered: the reward itself (`toolorchestra.envs.rewards`), and words that only a model can judge.
+A pair belongs to a tool set. `propose` makes pairs of sentences whose part of the vector is known; `check_pair` checks
+the vector and the length of the words. Not covered: whether words that others wrote mean their vector, which only a
+judge can tell, and the reward itself (`toolorchestra.envs.rewards`).
 """
 
 from __future__ import annotations
@@ -15,20 +15,42 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.jsonl import read_jsonl
-from toolorchestra.toolscale.preference_groups import GROUPS, ORIGIN_GROUPS, ToolFacts, owner_phrases
-from toolorchestra.toolscale.preference_words import COMPONENTS, meaning
+from toolorchestra.toolscale.tool import Tool, ToolOrigin
+from toolorchestra.toolscale.typed_answers import SUBMIT
 from toolorchestra.toolscale.yaml_reader import parse_yaml
 
+COMPONENTS = ("outcome", "compute", "latency")
+"""The entries of P after the tools: being right, spending little, being quick."""
 MAX_CHARACTERS = 2_000
 """Characters of an instruction."""
 EVAL_SHARE = 5
 """One set of rewarded entries in this many is kept for evaluation."""
+
+
+class ToolFacts(msgspec.Struct, frozen=True):
+    """What a preference may refer to about a tool: US dollars and seconds of a typical call, what it does and is."""
+
+    name: str
+    price: float = 0.0
+    latency: float = 0.0
+    writes: bool = False
+    description: str = ""
+    origin: ToolOrigin = ToolOrigin()
+
+
+def tool_facts(tools: Iterable[Tool]) -> list[ToolFacts]:
+    """Return what preferences may refer to of `tools`."""
+    return [
+        ToolFacts(tool.name, tool.mean_price, tool.mean_latency, tool.effect == "write", tool.description, tool.origin)
+        for tool in tools
+        if tool.name != SUBMIT
+    ]
 
 
 class PreferencePair(msgspec.Struct, frozen=True):
@@ -74,9 +96,9 @@ def make_pairs(
     Args:
         tools: The tool set.
         count: Largest number of pairs.
-        seed: Seed of the pairs made by rule.
+        seed: Seed of the pairs made from templates.
         proposals: Pairs to choose from; by default those that `propose` makes.
-        judge: A further validator (an LLM, for example), which sees only pairs that keep the rules.
+        judge: A further validator (an LLM, for example), which sees only pairs without faults.
 
     Raises:
         OptionError: There is no tool, or a count below 1.
@@ -110,17 +132,14 @@ def _split(pair: PreferencePair) -> Literal["train", "eval"]:
     return "eval" if digest[0] % EVAL_SHARE == 0 else "train"
 
 
-_MIDDLE = 0.5
-
-
 def check_pair(pair: PreferencePair, tools: Sequence[ToolFacts]) -> list[str]:
-    """Return what is wrong with a pair for a tool set; nothing if it is consistent.
+    """Return what is wrong with a pair for a tool set; nothing if it can be used.
 
     >>> facts = [ToolFacts("web_search", price=0.01), ToolFacts("notes")]
     >>> check_pair(PreferencePair("Be quick.", ("web_search", "notes"), (0, 0, 0, 0, 1)), facts)
     []
-    >>> check_pair(PreferencePair("Be quick.", ("web_search", "notes"), (0, 0, 0, 1, 1)), facts)
-    ["the vector rewards 'compute', which the instruction does not name"]
+    >>> check_pair(PreferencePair("Be quick.", ("web_search", "notes"), (0, 0, 0, 0, 2)), facts)
+    ['expected weights in [0, 1], got 2']
     """
     names = tuple(tool.name for tool in tools)
     if pair.tools != names:
@@ -128,29 +147,100 @@ def check_pair(pair: PreferencePair, tools: Sequence[ToolFacts]) -> list[str]:
     if len(pair.vector) != (size := len(names) + len(COMPONENTS)):
         entries = f"one for each tool, then {', '.join(COMPONENTS)}"
         return [f"expected {size} weights ({entries}), got {len(pair.vector)}"]
-    if outside := [weight for weight in pair.vector if not (math.isfinite(weight) and 0 <= weight <= 1)]:
-        return [f"expected weights in [0, 1], got {outside[0]}"]
-    if not pair.rewarded:
-        return ["the vector rewards nothing"]
+    faults = [f"expected weights in [0, 1], got {weight}" for weight in pair.vector if not 0 <= weight <= 1][:1]
+    if not faults and not pair.rewarded:
+        faults.append("the vector rewards nothing")
     if not pair.instruction.strip():
-        return ["the instruction is empty"]
+        faults.append("the instruction is empty")
     if len(pair.instruction) > MAX_CHARACTERS:
-        return [f"expected an instruction of at most {MAX_CHARACTERS:,} characters, got {len(pair.instruction):,}"]
-    (requested, aside, unknown), rewarded = meaning(pair.instruction, tools), pair.rewarded
-    unnamed = [name for name in rewarded if name not in requested]
-    unrewarded = [name for name in requested if name not in rewarded]
-    faults = [f"the instruction speaks of what there is not. {sentence}" for sentence in unknown]
-    says = {True: "sets aside", False: "does not name"}
-    faults += [f"the vector rewards {name!r}, which the instruction {says[name in aside]}" for name in unnamed]
-    faults += [f"the instruction asks for {name!r}, which the vector does not reward" for name in unrewarded]
-    for name, grade in requested.items():
-        weight = rewarded.get(name)
-        if weight is not None and ((grade == "strong" and weight < _MIDDLE) or (grade == "weak" and weight > _MIDDLE)):
-            faults.append(f"the instruction's word for {name!r} is {grade}, its weight is {weight:g}")
+        size = len(pair.instruction)
+        faults.append(f"expected an instruction of at most {MAX_CHARACTERS:,} characters, got {size:,}")
     return faults
 
 
-# -------------------------------------------------------------------------------------------------- pairs by rule
+# ------------------------------------------------------------------------------------------- what tools have in common
+
+
+class _Group(NamedTuple):
+    """Words for the tools that meet a condition, and for what they are preferred over."""
+
+    phrase: str
+    meets: Callable[[ToolFacts], bool]
+    opposite: str = ""
+
+
+def _kind(kind: str, self_hosted: bool | None = None) -> Callable[[ToolFacts], bool]:
+    return lambda tool: tool.origin.kind == kind and (self_hosted is None or tool.origin.self_hosted == self_hosted)
+
+
+def _made_by(vendor: str) -> Callable[[ToolFacts], bool]:
+    return lambda tool: tool.origin.kind == "model" and tool.origin.vendor == vendor
+
+
+def _hosted_by(provider: str) -> Callable[[ToolFacts], bool]:
+    return lambda tool: tool.origin.kind == "model" and tool.origin.provider == provider
+
+
+_FREE = _Group("tools that cost nothing", lambda tool: tool.price == 0)
+_EFFECTS = (
+    _Group("tools that only read", lambda tool: not tool.writes),
+    _Group("tools that change records", lambda tool: tool.writes),
+)
+_ORIGINS = (
+    _Group("open-weight models", _kind("model", self_hosted=True), "closed models"),
+    _Group("closed models", _kind("model", self_hosted=False), "open-weight models"),
+    _Group("web search", _kind("search", self_hosted=False), "local search"),
+    _Group("local search", _kind("search", self_hosted=True), "web search"),
+    _Group("local models", _hosted_by("local")),
+    _Group("local tools", lambda tool: tool.origin.provider == "local", "hosted tools"),
+    _Group("hosted tools", lambda tool: tool.origin.provider != "local", "local tools"),
+    _Group("APIs", lambda tool: not tool.origin.self_hosted),
+    _Group("hosted models", lambda tool: tool.origin.kind == "model" and tool.origin.provider != "local"),
+    _Group("the Python interpreter", _kind("interpreter")),
+    _Group("language models", _kind("model")),
+    _Group("search tools", _kind("search")),
+)
+_Meant = dict[str, list[str]]  # words for tools, and the names of the tools that are meant
+
+
+def _some(groups: Iterable[_Group], tools: Sequence[ToolFacts]) -> _Meant:
+    """Return the words for the groups to which some of the tools belong, but not all."""
+    members = {group.phrase: [tool.name for tool in tools if group.meets(tool)] for group in groups}
+    return {phrase: names for phrase, names in members.items() if 0 < len(names) < len(tools)}
+
+
+def groups_by_use(tools: Sequence[ToolFacts]) -> _Meant:
+    """Return words for tools that have a price, a duration or an effect in common.
+
+    >>> groups_by_use([ToolFacts("web_search", price=0.01), ToolFacts("notes")])
+    {'tools that cost nothing': ['notes']}
+    """
+    prices, latencies = sorted({tool.price for tool in tools}), sorted({tool.latency for tool in tools})
+    found = _some([_FREE], tools)
+    if len(prices) > 1 and prices[0] > 0:
+        bound = math.ceil(prices[0] * 1e4) / 1e4  # as it is written: not below the price
+        phrase = f"tools that cost at most ${bound:.4f} a call"
+        found[phrase] = [tool.name for tool in tools if tool.price <= bound]
+    if len(latencies) > 1:
+        phrase = f"tools that answer within {latencies[0]:g} seconds"
+        found[phrase] = [tool.name for tool in tools if tool.latency == latencies[0]]
+    return found | _some(_EFFECTS, tools)
+
+
+def groups_by_origin(tools: Sequence[ToolFacts]) -> tuple[_Meant, _Meant]:
+    """Return words for tools by what they are and who made or runs them; then contrasts, "… rather than …"."""
+    models = [tool.origin for tool in tools if tool.origin.kind == "model"]
+    spelled = {model.vendor.casefold(): model.vendor for model in models}
+    makers = dict.fromkeys(model.vendor for model in models if model.vendor)
+    hosts = dict.fromkeys(model.provider for model in models if model.provider != "local")
+    owned = [_Group(f"models made by {name}", _made_by(name)) for name in makers]
+    owned += [_Group(f"models hosted by {spelled.get(name, name.capitalize())}", _hosted_by(name)) for name in hosts]
+    alone = _some((*_ORIGINS, *owned), tools)
+    opposites = {group.phrase: group.opposite for group in _ORIGINS if group.opposite and group.phrase in alone}
+    return alone, {f"{phrase} rather than {other}": alone[phrase] for phrase, other in opposites.items()}
+
+
+# --------------------------------------------------------------------------------------------- pairs from templates
 
 _WEIGHTS = {"strong": (1.0, 0.9, 0.8), "plain": (0.7, 0.6, 0.5), "weak": (0.3, 0.2, 0.1)}
 
@@ -170,13 +260,12 @@ def _sentences() -> _Sentences:
 
 
 def propose(tools: Sequence[ToolFacts], seed: int = 0, draws: int = 10_000) -> Iterator[PreferencePair]:
-    """Yield pairs made by rule: one to four wishes, in varied words and strength. Some may repeat earlier ones."""
+    """Yield pairs of templates: one to four wishes, in varied words and strength. Some may repeat earlier ones."""
     rng = random.Random(f"preferences:{seed}")
     sentences, grades = _sentences(), list(_WEIGHTS)
     names = tuple(tool.name for tool in tools)
-    phrases = [(phrase, group.members(phrase, tools)) for group in GROUPS if (phrase := group.phrase(tools))]
-    origins = _origin_phrases(tools)
-    phrases += origins
+    origins, contrasts = groups_by_origin(tools)
+    phrases = [*groups_by_use(tools).items(), *origins.items(), *contrasts.items()]
     for _ in range(draws):
         wishes: list[tuple[Sequence[str], str, str]] = []  # entries, how much, in words
         components = rng.sample(COMPONENTS, rng.choice((0, 1, 1, 2, 2, 3)))
@@ -196,7 +285,7 @@ def propose(tools: Sequence[ToolFacts], seed: int = 0, draws: int = 10_000) -> I
         if idle and rng.random() < 0.3:
             wishes.append(([], "plain", rng.choice(sentences.aside[rng.choice(idle)])))
         if origins and rng.random() < 0.3:
-            what, shunned = rng.choice([found for found in origins if " rather than " not in found[0]])
+            what, shunned = rng.choice([*origins.items()])
             if not {name for entries, _, _ in wishes for name in entries} & {*shunned}:
                 wishes.append(([], "plain", rng.choice(sentences.aside["tools"]).format(what=what)))
         rng.shuffle(wishes)
@@ -205,18 +294,6 @@ def propose(tools: Sequence[ToolFacts], seed: int = 0, draws: int = 10_000) -> I
             weights |= dict.fromkeys(entries, rng.choice(_WEIGHTS[grade]))
         vector = tuple(weights.get(name, 0.0) for name in (*names, *COMPONENTS))
         yield PreferencePair(" ".join(sentence for _, _, sentence in wishes), names, vector)
-
-
-def _origin_phrases(tools: Sequence[ToolFacts]) -> list[tuple[str, list[str]]]:
-    """Return words for what tools are and who made or runs them, and the tools that are meant, some but not all."""
-    groups = [(phrase, group.opposite) for group in ORIGIN_GROUPS if (phrase := group.phrase(tools))]
-    contrasts = [f"{phrase} rather than {other}" for phrase, other in groups if other]
-    found = []
-    for what in [*(phrase for phrase, _ in groups), *owner_phrases(tools), *contrasts]:
-        requested, _, unknown = meaning(f"Prefer {what}.", tools)
-        if not unknown and 0 < len(requested) < len(tools):
-            found.append((what, list(requested)))
-    return found
 
 
 # ---------------------------------------------------------------------------------------------------------- files

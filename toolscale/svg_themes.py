@@ -25,9 +25,8 @@ _DARK = {
     "#222222": DARK_TEXT, "#444444": "#9da7b3", "#555555": "#9da7b3", "#777777": "#9da7b3", "#b0b0b0": "#444c56",
     "#cccccc": "#444c56",
     # fills of boxes, with texts in them
-    "#eef3fb": "#16243b", "#e8f0fb": "#16243b", "#f7e9f7": "#331a38", "#fdf3dc": "#3a2f0b", "#e2f4f5": "#0d3235",
-    "#eaf5e6": "#1a3014", "#e3f4e4": "#12301a", "#fbe3e1": "#3b1714", "#fdeacb": "#3a2808", "#ececec": "#2a2f37",
-    "#f2b84b": "#7a5410", "#e8743b": "#8a3a10", "#bcd9f2": "#1f4a6e", "#eeeeee": "#2f353d",
+    "#eef3fb": "#16243b", "#e8f0fb": "#16243b", "#fdf3dc": "#3a2f0b", "#e3f4e4": "#12301a", "#fbe3e1": "#3b1714",
+    "#fdeacb": "#3a2808", "#ececec": "#2a2f37",
 }  # fmt: skip
 
 

@@ -16,7 +16,6 @@ import msgspec
 from msgspec import Meta
 
 from toolorchestra.agents.chat.base import ChatModel, ChatRequest
-from toolorchestra.agents.experts.likelihood import Kind
 from toolorchestra.agents.experts.simulated_expert import SimulatedExpert
 from toolorchestra.agents.experts.specification import Role
 from toolorchestra.agents.problems import Problem, Step
@@ -92,10 +91,6 @@ class AnswerRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     def posed(self) -> tuple[str, int, float, int]:
         """The problem's subject, steps, difficulty and notes."""
         return self.subject, self.steps, self.difficulty, self.notes
-
-    def kind(self, context: int) -> Kind:
-        """Return the kind of problem, for an expert with a context of this many tokens."""
-        return Kind(*self.posed, min(1.0, context / max(1, self.prompt_tokens)))
 
 
 class ExpertEvaluation(msgspec.Struct, frozen=True, kw_only=True):

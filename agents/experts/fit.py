@@ -145,7 +145,7 @@ def plot_fit(fit: Fit) -> Figure:
         from matplotlib.figure import Figure
         from matplotlib.ticker import MaxNLocator, PercentFormatter
     except ImportError:
-        raise OptionError(f"A plot needs matplotlib, which is not installed: {install_line('train')}.") from None
+        raise OptionError(f"A plot needs matplotlib, which is not installed: {install_line('fit')}.") from None
     subjects = sorted({cell.subject for cell in fit.cells})
     columns = min(4, len(subjects))
     lines = -(-len(subjects) // columns)

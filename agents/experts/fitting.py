@@ -20,7 +20,6 @@ from toolorchestra.agents.experts.likelihood import (
     MAX_OF_PAIR,
     MAX_SAMPLES,
     Array,
-    ExpertPair,
     Kind,
     Numbers,
     Outcome,
@@ -97,17 +96,22 @@ def _share(numbers: Numbers, at: int) -> Estimate:
     return Estimate(middle, low, high) if at in numbers.free else Estimate.given(middle)
 
 
+def _kind(row: AnswerRow, context: int) -> Kind:
+    """Return the kind of problem of a row, for an expert with a context of this many tokens."""
+    return Kind(*row.posed, min(1.0, context / max(1, row.prompt_tokens)))
+
+
 def _maximise(rows: Sequence[AnswerRow], base: ExpertSpec, shared_noise: float) -> Numbers:
     """Return the numbers under which an expert's right and wrong answers are likeliest."""
     tries: dict[tuple[str, Kind], list[bool]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: row.sample):
-        tries[row.key, row.kind(base.context)].append(row.right)
-    batches = [
-        (kind, rights[start : start + MAX_SAMPLES])
+        tries[row.key, _kind(row, base.context)].append(row.right)
+    outcomes = [
+        Outcome(kind, len(batch), sum(batch))
         for (_, kind), rights in tries.items()
         for start in range(0, len(rights), MAX_SAMPLES)
+        if (batch := rights[start : start + MAX_SAMPLES])
     ]
-    outcomes = [Outcome(kind, len(batch), sum(batch)) for kind, batch in batches]
     start_noise = min(0.9, max(0.05, base.own_noise + shared_noise))
     return maximise(outcomes, load=base.load, deceived=min(0.99, max(0.01, base.deceived)), noise=start_noise)
 
@@ -119,16 +123,18 @@ def _fit_shared(
 
     The interval is that within which the log-likelihood drops by less than 1.92, pairs of experts taken as independent.
     """
-    tallies: dict[str, dict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
+    rights: dict[str, dict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
     for row in sorted(rows, key=lambda row: row.sample):
-        tallies[row.expert][row.key].append(row.right)
-    kinds = {row.key: row.kind(base.context) for row in mine}
-    ours = tallies.pop(mine[0].expert)
-    sides: list[tuple[Numbers, list[ExpertPair]]] = []
-    for other, theirs in tallies.items():
+        rights[row.expert][row.key].append(row.right)
+    kinds = {row.key: _kind(row, base.context) for row in mine}
+    ours = rights.pop(mine[0].expert)
+    sides: list[tuple[Numbers, list[tuple[Outcome, Outcome]]]] = []
+    for other, theirs in rights.items():
         if common := [key for key in ours if key in theirs]:
             fitted = _maximise([row for row in rows if row.expert == other], base, shared_noise)
-            sides.append((fitted, [ExpertPair(kinds[key], _tally(ours[key]), _tally(theirs[key])) for key in common]))
+            sides.append(
+                (fitted, [(_of_pair(kinds[key], ours[key]), _of_pair(kinds[key], theirs[key])) for key in common])
+            )
     if not sides:
         return None
     bound = min(numbers.noise, *(fitted.noise for fitted, _ in sides))
@@ -140,9 +146,9 @@ def _fit_shared(
     return Estimate(float(grid[found.argmax()]), float(likely[0]), float(likely[-1]))
 
 
-def _tally(rights: Sequence[bool]) -> tuple[int, int]:
+def _of_pair(kind: Kind, rights: Sequence[bool]) -> Outcome:
     batch = rights[:MAX_OF_PAIR]
-    return len(batch), sum(batch)
+    return Outcome(kind, len(batch), sum(batch))
 
 
 def _cells(rows: Sequence[AnswerRow], base: ExpertSpec, numbers: Numbers) -> list[SkillCell]:
@@ -155,7 +161,7 @@ def _cells(rows: Sequence[AnswerRow], base: ExpertSpec, numbers: Numbers) -> lis
             steps,
             right := sum(row.right for row in found),
             len(found),
-            sum(numbers.share(row.kind(base.context)) for row in found) / len(found),
+            float(numbers.shares([_kind(row, base.context) for row in found]).mean()),
             wilson_interval(right, len(found)),
         )
         for (subject, steps), found in sorted(cells.items())
@@ -165,8 +171,10 @@ def _cells(rows: Sequence[AnswerRow], base: ExpertSpec, numbers: Numbers) -> lis
 def _fit_tokens(rows: Sequence[AnswerRow], base: ExpertSpec) -> dict[str, Estimate]:
     """Return the number of tokens: log-normal about a mean that is linear in the steps.
 
-    The medians a + b n are fitted to the logarithms by Gauss-Newton; the mean is the median times exp(spread² / 2).
+    The medians a + b n are fitted to the logarithms; the mean is the median times exp(spread² / 2).
     """
+    from scipy.optimize import curve_fit
+
     counted = [row for row in rows if row.tokens is not None]
     if not counted:
         figures = msgspec.structs.asdict(base.tokens)
@@ -180,32 +188,17 @@ def _fit_tokens(rows: Sequence[AnswerRow], base: ExpertSpec) -> dict[str, Estima
         error = mean * spread.value / math.sqrt(len(counted)) / float(steps[0])
         overhead, of_step = Estimate.given(base.tokens.overhead), Estimate.about(per_step, error)
     else:
-        line, covariance = _median_line(steps, logs)
-        spread = _spread(logs - np.log(line[0] + line[1] * steps))
+        start = (1.0, math.exp(float((logs - np.log(steps)).mean())))
+        line, covariance = curve_fit(_log_median, steps, logs, start, bounds=((1, 0), np.inf))
+        spread = _spread(logs - _log_median(steps, *line))
         rise = math.exp(spread.value**2 / 2)
         errors = np.sqrt(np.diag(covariance)) * rise
-        overhead, of_step = (
-            Estimate.about(median * rise, error) for median, error in zip(line.tolist(), errors.tolist(), strict=True)
-        )
+        overhead, of_step = map(Estimate.about, (line * rise).tolist(), errors.tolist())
     return {"tokens.overhead": overhead, "tokens.per_step": of_step, "tokens.spread": spread}
 
 
-def _median_line(steps: Array, logs: Array) -> tuple[Array, Array]:
-    """Return a >= 1 and b >= 0 for which log(a + b n) is nearest to the logarithms, and their covariance."""
-    least = np.array([1.0, 0.0])
-    line = np.array([1.0, math.exp(float((logs - np.log(steps)).mean()))])
-    best = math.inf
-    for _ in range(200):
-        rest = logs - np.log(line @ np.stack([np.ones_like(steps), steps]))
-        slope = np.stack([np.ones_like(steps), steps], axis=1) / (line[0] + line[1] * steps)[:, None]
-        moving = ~((line <= least) & (slope.T @ rest < 0))
-        if (found := float((rest**2).mean())) >= best - 1e-12 or not moving.any():
-            break
-        best = found
-        step = np.zeros(2)
-        step[moving] = np.linalg.lstsq(slope[:, moving], rest, rcond=None)[0]
-        line = np.maximum(least, line + step)
-    return line, best * np.linalg.inv(slope.T @ slope + 1e-12 * np.eye(2))
+def _log_median(steps: Array, overhead: float, per_step: float) -> Array:
+    return np.log(overhead + per_step * steps)
 
 
 def _spread(rest: Array) -> Estimate:

@@ -5,8 +5,6 @@ chance of a step (`toolorchestra.agents.experts.specification.ExpertSpec.chance`
 correlated: given the noise z_j of its steps that all samples share, they are independent, each right with probability
 Q = prod_j q(z_j), so r of m are right with probability C(m, r) E[Q^r (1 - Q)^(m - r)]. Every step has noise of its own,
 so E[Q^i] is a product of one-dimensional integrals, and the probability is an alternating sum of them.
-
-The optimiser is Fisher scoring: the expected information of so few outcomes is cheap, and gives the standard errors.
 """
 
 from __future__ import annotations
@@ -15,20 +13,30 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache
-from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
 from toolorchestra.agents.experts.specification import logit
+from toolorchestra.toolscale.errors import install_line
+
+try:
+    from scipy import optimize
+    from scipy.special import expit, ndtr, ndtri
+except ModuleNotFoundError as missing:
+    raise ModuleNotFoundError(
+        f"Fitting experts needs {missing.name}, which is not installed: {install_line('fit')}", name=missing.name
+    ) from None
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
 MAX_SAMPLES = 16
 """Maximum number of samples of a problem in one outcome; of more, alternating sums would lose their precision."""
 MAX_OF_PAIR = 8
-"""Maximum number of samples of each of two experts in one `ExpertPair`, for the same reason."""
+"""Maximum number of samples of each of two experts, for the same reason."""
+_MAX_SHARE = 0.999  # of a skill and of the chance to be deceived
+_TINY = 1e-10
 
 
 def _normal_nodes(count: int) -> tuple[Array, Array]:
@@ -39,8 +47,6 @@ def _normal_nodes(count: int) -> tuple[Array, Array]:
 
 _NODES, _WEIGHTS = _normal_nodes(41)
 _PAIR_NODES, _PAIR_WEIGHTS = _normal_nodes(21)
-_TINY = 1e-10
-_NORMAL = NormalDist()
 
 
 class Kind(NamedTuple):
@@ -66,7 +72,7 @@ class Outcome(NamedTuple):
 
 
 class Numbers(msgspec.Struct, frozen=True):
-    """The arguments of the likelihood at its maximum.
+    """The arguments of the likelihood.
 
     Attributes:
         subjects: The subjects that have a skill of their own.
@@ -74,7 +80,7 @@ class Numbers(msgspec.Struct, frozen=True):
             of noise that all samples of an expert have in common.
         errors: Their standard errors; 0 where they were not fitted.
         free: Positions of those that were fitted.
-        log_likelihood: The logarithm of the likelihood.
+        log_likelihood: The logarithm of the likelihood, but for a constant.
     """
 
     subjects: tuple[str, ...]
@@ -86,181 +92,108 @@ class Numbers(msgspec.Struct, frozen=True):
     @property
     def noise(self) -> float:
         """The share of noise that all samples have in common."""
-        return _expit(float(self.values[-1]))
+        return float(expit(self.values[-1]))
 
-    @property
-    def deceived(self) -> float:
-        """The chance to believe a note."""
-        return _expit(float(self.values[-2]))
+    def shares(self, kinds: Sequence[Kind]) -> Array:
+        """Return the share of each kind of problem that is solved."""
+        return _of_problems(self.chances(kinds), kinds)
 
-    def step(self, kind: Kind) -> float:
-        """Return the chance of a step of a problem."""
-        skill, load = self.values[self.subjects.index(kind.subject)], self.values[-3]
-        return kind.fits * _expit(float(skill - kind.difficulty - load * math.log2(kind.steps)))
-
-    def share(self, kind: Kind) -> float:
-        """Return the share of such problems that is solved."""
-        solved: float = self.step(kind) ** kind.steps * (1 - self.deceived) ** kind.notes
-        return solved
+    def chances(self, kinds: Sequence[Kind]) -> Array:
+        """Return the chance of a step of each kind of problem, and last that of not believing a note."""
+        skill = self.values[[self.subjects.index(kind.subject) for kind in kinds]]
+        _, steps, difficulty, _, fits = (np.array(column) for column in zip(*kinds, strict=True))
+        right = fits * expit(skill - difficulty - self.values[-3] * np.log2(steps))
+        return np.append(right, expit(-self.values[-2]))
 
 
-def maximise(
-    outcomes: Iterable[Outcome], *, load: float, deceived: float, noise: float, max_share: float = 0.999
-) -> Numbers:
+def maximise(outcomes: Iterable[Outcome], *, load: float, deceived: float, noise: float) -> Numbers:
     """Return the numbers under which outcomes, of at most `MAX_SAMPLES` samples each, are likeliest.
 
     `load`, `deceived` and `noise` are where the search starts, and the result where the outcomes do not determine
     it: `load` if no subject has problems of different lengths, `deceived` if there is no note, `noise` if every problem
-    was answered once. `max_share` bounds the skills and the chance to be deceived.
+    was answered once.
     """
-    counts = Counter(outcomes)
-    kinds = sorted({(outcome.kind, outcome.samples) for outcome in counts})
-    subjects = tuple(sorted({kind.subject for kind, _ in kinds}))
-    lengths: dict[str, set[int]] = {}
-    for kind, _ in kinds:
-        lengths.setdefault(kind.subject, set()).add(kind.steps)
+    counted = Counter(outcomes)
+    posed = sorted({(outcome.kind, outcome.samples) for outcome in counted})
+    kinds = [kind for kind, _ in posed]
+    subjects = tuple(sorted({kind.subject for kind in kinds}))
     skills = len(subjects)
-    fitted = {
-        skills: any(len(found) > 1 for found in lengths.values()),
-        skills + 1: any(kind.notes for kind, _ in kinds),
-        skills + 2: any(samples > 1 for _, samples in kinds),
-    }
-    free = [*range(skills), *(at for at, informative in fitted.items() if informative)]
-    rights = range(max(samples for _, samples in kinds) + 1)
-    model = _Model(
-        subject=np.array([subjects.index(kind.subject) for kind, _ in kinds]),
-        steps=np.array([float(kind.steps) for kind, _ in kinds]),
-        difficulty=np.array([kind.difficulty for kind, _ in kinds]),
-        notes=np.array([float(kind.notes) for kind, _ in kinds]),
-        fits=np.array([kind.fits for kind, _ in kinds]),
-        samples=np.array([samples for _, samples in kinds]),
-        counts=np.array([[float(counts[Outcome(*kind, right)]) for right in rights] for kind in kinds]),
+    informative = (
+        len({(kind.subject, kind.steps) for kind in kinds}) > skills,
+        any(kind.notes for kind in kinds),
+        any(samples > 1 for _, samples in posed),
     )
-    start = np.array([*(2.0 for _ in subjects), load, logit(deceived), logit(noise)])
-    bound = logit(max_share)
-    low = np.array([*(-bound for _ in subjects), 0.0, -bound, -6.0])
-    high = np.array([*(bound for _ in subjects), 5.0, bound, 3.5])
-    values, covariance = _scoring(model, np.clip(start, low, high), low, high, free)
-    errors = np.zeros_like(values)
-    errors[free] = np.sqrt(np.diag(covariance))
-    return Numbers(subjects, values, errors, tuple(free), model.log_likelihood(values))
+    free = [*range(skills), *(skills + at for at, informs in enumerate(informative) if informs)]
+    bound = logit(_MAX_SHARE)
+    low = np.array([-bound] * skills + [0.0, -bound, -6.0])
+    high = np.array([bound] * skills + [5.0, bound, 3.5])
+    start = np.clip(np.array([2.0] * skills + [load, logit(deceived), logit(noise)]), low, high)
+    # of each kind and number of samples: how many problems had 0, 1, 2 … right answers
+    rights = [np.array([counted[Outcome(*one, right)] for right in range(one[1] + 1)], float) for one in posed]
+    counts, problems = np.concatenate(rights), np.concatenate([np.full_like(of, of.sum()) for of in rights])
+
+    def numbers(found: Array) -> Numbers:
+        values = start.copy()
+        values[free] = found
+        return Numbers(subjects, values, np.zeros_like(values), tuple(free), 0.0)
+
+    def chances(found: Array) -> Array:
+        """Return the probability of each of the counts."""
+        tried = numbers(found)
+        moments = _of_problems(_moments(tried.chances(kinds), tried.noise, tried.noise, np.zeros(1))[:, 0], kinds)
+        parts = [_from_moments(samples) @ of[: samples + 1] for of, (_, samples) in zip(moments, posed, strict=True)]
+        return np.concatenate(parts).clip(_TINY)
+
+    best = optimize.minimize(
+        lambda found: -float(counts @ np.log(chances(found))),
+        start[free],
+        method="L-BFGS-B",
+        jac="3-point",
+        bounds=optimize.Bounds(low[free], high[free]),
+        options={"ftol": 1e-13, "gtol": 1e-5},
+    )
+    slope = optimize.approx_fprime(best.x, chances, 1e-6)
+    information = slope.T @ (slope * (problems / chances(best.x))[:, None])  # as is expected
+    errors = np.zeros_like(start)
+    errors[free] = np.sqrt(np.diag(np.linalg.inv(information + 1e-6 * np.eye(len(free)))))
+    return msgspec.structs.replace(numbers(best.x), errors=errors, log_likelihood=-float(best.fun))
 
 
-class _Model(msgspec.Struct, frozen=True):
-    """The likelihood of counts: a row for each kind of problem, with the problems that had 0, 1, 2 … right answers."""
-
-    subject: np.ndarray[Any, np.dtype[np.int64]]
-    steps: Array
-    difficulty: Array
-    notes: Array
-    fits: Array
-    samples: np.ndarray[Any, np.dtype[np.int64]]
-    counts: Array
-
-    def probabilities(self, values: Array) -> Array:
-        """Return the probability of 0, 1, 2 … right answers to a problem of each kind."""
-        load, deceived, noise = values[-3], _expit(values[-2]), _expit(values[-1])
-        step = self.fits / (1 + np.exp(self.difficulty + load * np.log2(self.steps) - values[self.subject]))
-        powers = np.arange(int(self.samples.max()) + 1)
-        moments = _moments(step, noise, powers) ** self.steps[:, None]
-        moments = moments * _moments(np.array([1 - deceived]), noise, powers) ** self.notes[:, None]
-        found = np.zeros_like(moments)
-        for samples in np.unique(self.samples):
-            rows = self.samples == samples
-            found[rows, : samples + 1] = moments[rows, : samples + 1] @ _from_moments(int(samples)).T
-        return np.maximum(found, _TINY)
-
-    def log_likelihood(self, values: Array) -> float:
-        """Return the logarithm of the probability of the counts, but for a constant."""
-        return float((self.counts * np.log(self.probabilities(values))).sum())
-
-    def score(self, values: Array, free: Sequence[int]) -> tuple[Array, Array]:
-        """Return the derivative of the log-likelihood by the free values, and the expected information."""
-        width, chances = 1e-4, self.probabilities(values)
-        shifts = width * np.eye(len(values))[list(free)]
-        slope = np.stack(
-            [(self.probabilities(values + by) - self.probabilities(values - by)) / (2 * width) for by in shifts]
-        )
-        problems = self.counts.sum(axis=1, keepdims=True)
-        score = (self.counts * slope / chances).sum(axis=(1, 2))
-        return score, np.einsum("akr,bkr,kr->ab", slope, slope, problems / chances)
-
-
-def _scoring(model: _Model, values: Array, low: Array, high: Array, free: list[int]) -> tuple[Array, Array]:
-    """Return the likeliest values within bounds, and the covariance of the free ones."""
-    best = model.log_likelihood(values)
-    ridge = 1e-6 * np.eye(len(free))
-    for _ in range(100):
-        score, information = model.score(values, free)
-        # a value at a bound that would move beyond it stays there, so that the others can move
-        at_low, at_high = values[free] <= low[free], values[free] >= high[free]
-        moving = ~((at_low & (score < 0)) | (at_high & (score > 0)))
-        step = np.zeros(len(free))
-        if moving.any():
-            step[moving] = np.linalg.solve((information + ridge)[np.ix_(moving, moving)], score[moving])
-        step = np.clip(step, -1, 1)
-        gain = 0.0
-        while np.abs(step).max() > 1e-7 and not gain:
-            tried = values.copy()
-            tried[free] += step
-            tried = np.clip(tried, low, high)
-            found = model.log_likelihood(tried)
-            if found > best:
-                gain, values, best = found - best, tried, found
-            step = step / 2
-        if gain < 1e-9:
-            break
-    _, information = model.score(values, free)
-    return values, np.asarray(np.linalg.inv(information + ridge))
-
-
-class ExpertPair(NamedTuple):
-    """The outcome of one problem for two experts: of each, the number of samples, and of those that are right."""
-
-    kind: Kind
-    first: tuple[int, int]
-    second: tuple[int, int]
-
-
-def shared_log_likelihood(shared: float, first: Numbers, second: Numbers, pairs: Sequence[ExpertPair]) -> float:
-    """Return the log-likelihood of outcomes for two experts, of at most `MAX_OF_PAIR` samples of each.
+def shared_log_likelihood(
+    shared: float, first: Numbers, second: Numbers, pairs: Sequence[tuple[Outcome, Outcome]]
+) -> float:
+    """Return the log-likelihood of what two experts made of the same problems, in at most `MAX_OF_PAIR` samples each.
 
     `shared` is the share of noise that both have in common, at most what samples of either have in common.
     """
-    counts = Counter(pairs)
+    kinds = sorted({outcome.kind for outcome, _ in pairs})
+    given = math.sqrt(shared) * _PAIR_NODES
+    ours, theirs = (
+        _moments(one.chances(kinds), one.noise, max(0.0, one.noise - shared), given) for one in (first, second)
+    )
+    joint = _of_problems(np.einsum("kzi,kzj,z->kij", ours, theirs, _PAIR_WEIGHTS, optimize=True), kinds)
     total = 0.0
-    noted = _joint_moments(first, second, shared, 1 - first.deceived, 1 - second.deceived)
-    for kind in {pair.kind for pair in counts}:
-        moments = _joint_moments(first, second, shared, first.step(kind), second.step(kind)) ** kind.steps
-        moments = moments * noted**kind.notes
-        for pair, count in counts.items():
-            if pair.kind == kind:
-                (m, r), (n, s) = pair.first, pair.second
-                chance = _from_moments(m)[r] @ moments[: m + 1, : n + 1] @ _from_moments(n)[s]
-                total += count * math.log(max(float(chance), _TINY))
+    for ((kind, m, r), (_, n, s)), count in Counter(pairs).items():
+        moments = joint[kinds.index(kind), : m + 1, : n + 1]
+        total += count * math.log(max(float(_from_moments(m)[r] @ moments @ _from_moments(n)[s]), _TINY))
     return total
 
 
-def _joint_moments(first: Numbers, second: Numbers, shared: float, chance: float, other: float) -> Array:
-    """Return E[q(z)^i q'(z)^j] of two experts, where z is the noise that they share."""
-    powers = np.arange(MAX_OF_PAIR + 1)
-    ours = _moments_given(np.array([chance]), first.noise, shared, powers)[0]
-    theirs = _moments_given(np.array([other]), second.noise, shared, powers)[0]
-    return np.einsum("zi,zj,z->ij", ours, theirs, _PAIR_WEIGHTS)  # type: ignore[no-any-return]
+def _moments(chances: Array, noise: float, own: float, given: Array) -> Array:
+    """Return E[q(z)^i] of each chance, for each value of the part of z that is given; z is the noise samples share.
+
+    `noise` is the share of z in all noise, and `own` that of the part which is not given.
+    """
+    thresholds = ndtri(np.clip(chances, _TINY, 1 - _TINY))
+    moved = thresholds[:, None, None] - given[:, None] - math.sqrt(own) * _NODES
+    right = ndtr(moved / math.sqrt(1 - noise))
+    powers = np.vander(right.ravel(), MAX_SAMPLES + 1, increasing=True).reshape(*right.shape, -1)
+    return np.einsum("kgzi,z->kgi", powers, _WEIGHTS, optimize=True)  # type: ignore[no-any-return]
 
 
-def _moments_given(chance: Array, noise: float, shared: float, powers: np.ndarray[Any, Any]) -> Array:
-    """Return E[q^i] for each chance, given each node of the noise that different experts share."""
-    own = max(0.0, noise - shared)
-    moved = _thresholds(chance)[:, None, None] - math.sqrt(shared) * _PAIR_NODES[None, :, None]
-    moved = (moved - math.sqrt(own) * _PAIR_NODES[None, None, :]) / math.sqrt(1 - noise)
-    return np.einsum("kzwi,w->kzi", _cdf(moved)[..., None] ** powers, _PAIR_WEIGHTS)  # type: ignore[no-any-return]
-
-
-def _moments(chance: Array, noise: float, powers: np.ndarray[Any, Any]) -> Array:
-    """Return E[q(z)^i] for each chance and power, where q(z) is the chance given the noise z that samples share."""
-    moved = (_thresholds(chance)[:, None] - math.sqrt(noise) * _NODES) / math.sqrt(1 - noise)
-    return np.einsum("kzi,z->ki", _cdf(moved)[..., None] ** powers, _WEIGHTS)  # type: ignore[no-any-return]
+def _of_problems(moments: Array, kinds: Sequence[Kind]) -> Array:
+    """Return the moments of problems, given those of a step of each kind of problem and last of a note."""
+    return np.stack([of**kind.steps * moments[-1] ** kind.notes for of, kind in zip(moments[:-1], kinds, strict=True)])
 
 
 @cache
@@ -272,18 +205,3 @@ def _from_moments(samples: int) -> Array:
             ways = math.comb(samples, right) * math.comb(samples - right, more)
             matrix[right, right + more] = -ways if more % 2 else ways
     return matrix
-
-
-def _expit(value: float) -> float:
-    return float(1 / (1 + np.exp(-value)))
-
-
-_erf = np.vectorize(math.erf, otypes=[float])
-
-
-def _cdf(value: Array) -> Array:
-    return 0.5 * (1 + _erf(value / math.sqrt(2)))  # type: ignore[no-any-return]
-
-
-def _thresholds(chance: Array) -> Array:
-    return np.array([_NORMAL.inv_cdf(min(1 - _TINY, max(_TINY, share))) for share in chance])

@@ -1,8 +1,7 @@
-"""Decision trees as pictures: lines for a terminal, SVG for documents.
+"""Decision trees as pictures: lines for a terminal, Mermaid for documents.
 
-In the SVG each action stands below the one that it follows, in the colour of its agent; what came back, and what was
-malformed, is in the colour of its status. A box shows the whole of its texts when the pointer rests on it. The same
-tree gives the same bytes.
+In the Mermaid flowchart each action stands below the one that it follows, in the colour of its agent; what came back,
+and what was malformed, is in the colour of its status. The same tree gives the same text.
 """
 
 from __future__ import annotations
@@ -10,21 +9,23 @@ from __future__ import annotations
 from rich.text import Text
 from rich.tree import Tree as Lines
 
+from toolorchestra.envs.mermaid import Box, flowchart
 from toolorchestra.envs.render import OUTCOME_STYLE, WIDTH, drawn
-from toolorchestra.envs.svg import EDGE, STYLE, Point, box, curve, cut, document, escaped
+from toolorchestra.envs.svg import cut
 from toolorchestra.envs.tmatr.actions import Action
 from toolorchestra.envs.tmatr.tree import DecisionTree, TreeNode
 
-_WIDTH, _HEIGHT = _SIZE = (200, 62)  # of a box
-_BESIDE, _BELOW = 20, 40  # between boxes
-_MARGIN, _HEAD = 24, 44
 _COLOURS = ("blue", "magenta", "yellow", "cyan", "green")
-_FILLS = ("#e8f0fb", "#f7e9f7", "#fdf3dc", "#e2f4f5", "#eaf5e6")
-_GOOD, _BAD = ("#e3f4e4", "#3d8b45"), ("#fbe3e1", "#b5402f")
-_STYLE = (
-    f"<style>{STYLE}.label{{paint-order:stroke;stroke-width:4px}}"
-    f".edge{{fill:none;stroke:{EDGE};stroke-width:1.4}}</style>"
-)
+_STYLES = {
+    "agent0": "fill:#e8f0fb,color:#000",
+    "agent1": "fill:#f7e9f7,color:#000",
+    "agent2": "fill:#fdf3dc,color:#000",
+    "agent3": "fill:#e2f4f5,color:#000",
+    "agent4": "fill:#eaf5e6,color:#000",
+    "question": "fill:none,stroke:none",
+    "good": "fill:#e3f4e4,stroke:#3d8b45,color:#000",
+    "bad": "fill:#fbe3e1,stroke:#b5402f,color:#000",
+}
 
 
 def tree_text(tree: DecisionTree, *, width: int = WIDTH, color: bool | None = None) -> str:
@@ -38,65 +39,14 @@ def tree_text(tree: DecisionTree, *, width: int = WIDTH, color: bool | None = No
     return text if tree.outcome is None else f"{text}\n{drawn(_ending(tree), width, color)}"
 
 
-def svg(tree: DecisionTree) -> str:
-    """Return a tree as SVG text."""
-    places, columns, rows = _places(tree)
-    width = 2 * _MARGIN + columns * (_WIDTH + _BESIDE) - _BESIDE
-    height = _HEAD + _MARGIN + rows * (_HEIGHT + _BELOW)
-    summary = f"{tree.task_id}: {'in progress' if tree.outcome is None else _ending(tree).plain}"
-    parts = [
-        f'<g><title>{escaped(tree.question)}</title><text class="id" x="{_MARGIN}" y="22">'
-        f"{escaped(tree.question, (width - 2 * _MARGIN) // 8)}</text></g>",
-        f'<text class="small" x="{_MARGIN}" y="{height - 10}">{escaped(summary, (width - 2 * _MARGIN) // 6)}</text>',
-    ]
-    for edge in tree.edges:
-        parts.append(curve(places[edge.start], places[edge.end], _SIZE))
-        if edge.label:
-            x, y = places[edge.end][0] + _WIDTH / 2 + 6, places[edge.end][1] - 6
-            parts.append(
-                f'<text class="small label" stroke="#ffffff" x="{x:g}" y="{y:g}">{escaped(edge.label, 24)}</text>'
-            )
-    parts += [_box(tree, node, places[node.id]) for node in tree.nodes]
-    return document(width, height, [_STYLE], parts)
-
-
-def _places(tree: DecisionTree) -> tuple[dict[int, Point], int, int]:
-    """Return the left upper corner of every box, and how many columns and rows there are.
-
-    A leaf stands in a column of its own, what has followers above their middle; the question stands above all.
-    """
-    followers: dict[int, list[int]] = {}
-    depths = {0: 0}
-    for edge in tree.edges:
-        followers.setdefault(edge.start, []).append(edge.end)
-        depths[edge.end] = depths[edge.start] + 1
-    columns: dict[int, float] = {}
-    leaves = 0
-    for node_id in [*(node.id for node in reversed(tree.nodes)), 0]:  # each after all that follow it
-        if below := followers.get(node_id):
-            columns[node_id] = (columns[below[0]] + columns[below[-1]]) / 2
-        else:
-            columns[node_id] = -leaves
-            leaves += 1
-    left = leaves - 1  # columns were counted from the right
-    places: dict[int, Point] = {}
-    for node_id, column in columns.items():
-        y = _HEAD + (depths[node_id] - 1) * (_HEIGHT + _BELOW) + _BELOW
-        places[node_id] = (_MARGIN + (left + column) * (_WIDTH + _BESIDE), y)
-    return places, leaves, max(depths.values())
-
-
-def _box(tree: DecisionTree, node: TreeNode, corner: Point) -> str:
-    texts = [
-        f'<text class="id" x="10" y="18">{escaped(_title(node), 28)}</text>',
-        f'<text class="small" x="10" y="35">{escaped(node.choice or node.why, 30)}</text>',
-    ]
-    if node.choice and node.why:
-        texts.append(f'<text class="small" x="10" y="52">{escaped(node.why, 30)}</text>')
-    elif node.action is Action.RETURN and node.end:
-        texts.append(f'<text class="small" x="10" y="52">{_times(node)}</text>')
-    hint = "\n".join(text for text in (node.agent, node.choice, node.why) if text)
-    return box(corner, _SIZE, _colours(tree, node), hint, texts)
+def mermaid(tree: DecisionTree) -> str:
+    """Return a tree as a Mermaid flowchart below its question; texts are cut to a line."""
+    summary = "in progress" if tree.outcome is None else _ending(tree).plain
+    boxes = [Box("n0", (tree.question, f"{tree.task_id}: {summary}"), "question")]
+    for node in tree.nodes:
+        times = _times(node) if node.end else ""
+        boxes.append(Box(f"n{node.id}", (_title(node), node.choice, node.why, times), _kind(tree, node)))
+    return flowchart(boxes, ((f"n{edge.start}", f"n{edge.end}", edge.label) for edge in tree.edges), _STYLES)
 
 
 def _line(tree: DecisionTree, label: str, node: TreeNode, width: int) -> Text:
@@ -141,8 +91,8 @@ def _number(tree: DecisionTree, node: TreeNode) -> int:
     return tree.agents.index(node.agent) if node.agent in tree.agents else 0
 
 
-def _colours(tree: DecisionTree, node: TreeNode) -> tuple[str, str]:
-    """Return fill and border of a box."""
+def _kind(tree: DecisionTree, node: TreeNode) -> str:
+    """Return the class of a box."""
     if _is_bad(node):
-        return _BAD
-    return _GOOD if _is_end(node) else (_FILLS[_number(tree, node) % len(_FILLS)], EDGE)
+        return "bad"
+    return "good" if _is_end(node) else f"agent{_number(tree, node) % len(_COLOURS)}"

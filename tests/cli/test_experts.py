@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,7 @@ def test_tool_config_shows_a_fixed_configuration_or_a_seeded_draw(run: Run):
 
 
 def test_what_a_simulated_expert_answers_is_fitted_and_printed_as_a_catalogue_file(run: Run, tmp_path: Path):
+    pytest.importorskip("scipy", reason="comes with the extra `fit`")
     answers, entry, plot = (tmp_path / name for name in ("asked/answers.jsonl", "fitted/entry.yaml", "drawn/fit.png"))
     code, out, _ = run("ask", "qwen3-8b", "--count", 140, "--out", answers)
     assert code == 0
@@ -96,13 +98,21 @@ def test_what_a_simulated_expert_answers_is_fitted_and_printed_as_a_catalogue_fi
     assert run("fit", answers, "--name", "qwen3-8b", "--out", entry)[1] == ""
     assert entry.read_text() == out
     assert Catalog.load(entry).spec("qwen3-8b").load == found["load"]
-    pytest.importorskip("matplotlib", reason="comes with the extra `train`")
+    pytest.importorskip("matplotlib", reason="comes with the extra `fit`")
     assert run("fit", answers, "--name", "qwen3-8b", "--plot", plot, "--json", "--out", tmp_path / "same.yaml")[0] == 0
     assert (tmp_path / "same.yaml").read_text() == out
     assert plot.read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_file_of_answers_that_is_not_there_is_named(run: Run):
+    pytest.importorskip("scipy", reason="comes with the extra `fit`")
+    code, _, err = run("fit", "missing.jsonl", "--name", "x")
+    assert code == 2
+    assert "missing.jsonl cannot be read" in err
+
+
 def test_a_new_expert_takes_from_another_what_its_answers_do_not_tell(run: Run, tmp_path: Path):
+    pytest.importorskip("scipy", reason="comes with the extra `fit`")
     answers = tmp_path / "answers.jsonl"
     answers.write_text(
         '{"expert": "ours", "key": "p", "right": true}\n{"expert": "ours", "key": "q", "right": false}\n'
@@ -113,6 +123,15 @@ def test_a_new_expert_takes_from_another_what_its_answers_do_not_tell(run: Run, 
     found = yaml.safe_load(out)["experts"]["ours"]
     assert found["price"] == {"input": 0.2, "output": 0.2}
     assert found["skills"]["other"] == pytest.approx(0.5, abs=1e-3)
+
+
+def test_without_scipy_fitting_says_what_to_install(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    for module in ("likelihood", "fitting"):
+        monkeypatch.delitem(sys.modules, f"toolorchestra.agents.experts.{module}", raising=False)
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    code, _, err = run("fit", "x.jsonl", "--name", "x")
+    assert code == 2
+    assert "Fitting experts needs scipy, which is not installed: pip install" in err
 
 
 def test_describe_writes_by_rule_and_as_yaml(run: Run, tmp_path: Path):
@@ -207,7 +226,6 @@ def test_a_real_expert_is_described_from_a_sample_of_the_tasks_by_a_model(
         (("show", "gpt5"), "Unknown expert 'gpt5'. Did you mean 'gpt-5'"),
         (("tool-config", "traning"), "Unknown configuration 'traning'. Did you mean 'training'"),
         (("list", "--catalog", "missing.yaml"), "missing.yaml: It cannot be read"),
-        (("fit", "missing.jsonl", "--name", "x"), "missing.jsonl cannot be read"),
         (("fit", "x.jsonl", "--name", "x", "--plot", "x.gif"), "--plot writes .png, .pdf or .svg"),
         (("fit", "x.jsonl", "--name", "x", "--shared-noise", "1"), "--shared-noise must be at least 0 and below 1"),
         (("ask", "gpt-5", "--samples", "0"), "--samples must be at least 1, got 0"),

@@ -56,13 +56,11 @@ def test_show_prints_the_text_the_steps_and_the_axes(run: Run):
     assert "Note" not in run("show", "--robustness", 2, "--seed", 4, "--no-notes")[1]
 
 
-def test_figure_draws_an_svg(run: Run, tmp_path: Path):
-    pytest.importorskip("networkx")
-    pytest.importorskip("matplotlib")
-    file = tmp_path / "graph.svg"
+def test_figure_draws_a_flowchart(run: Run, tmp_path: Path):
+    file = tmp_path / "graph.mmd"
     assert run("figure", "--breadth", 4, "--out", file)[:2] == (0, f"{file}\n")
-    assert "<svg" in file.read_text(encoding="utf-8")
-    new = tmp_path / "new" / "graph.svg"
+    assert file.read_text(encoding="utf-8").startswith("flowchart LR")
+    new = tmp_path / "new" / "graph.mmd"
     assert run("figure", "--breadth", 4, "--out", new)[0] == 0
     assert new.read_text(encoding="utf-8") == file.read_text(encoding="utf-8")
     problem = f"error: {tmp_path} cannot be written: Is a directory. Give the path of a file.\n"

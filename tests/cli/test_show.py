@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from toolorchestra.envs.episode import read_episodes
-from toolorchestra.envs.tmatr.figure import svg
+from toolorchestra.envs.tmatr.figure import mermaid
 from toolorchestra.envs.tmatr.tree import decision_tree
 
 Run = Callable[..., Any]
@@ -68,17 +68,18 @@ def test_episodes_of_every_kind_are_printed_as_json_and_as_they_were_written(
 
 
 def test_the_decisions_of_a_hierarchy_are_shown_drawn_and_printed(run: Run, tmp_path: Path) -> None:
-    file, picture = tmp_path / "random.jsonl", tmp_path / "tree.svg"
+    file, picture = tmp_path / "random.jsonl", tmp_path / "tree.mmd"
     run("rollout", "TMATR-Math-v0", "--policy", "random", "--episodes", 2, *QUIET, "--out", file)
     first, second = read_episodes(file)
-    shown = run("show", file, 2, "--tree", "--svg", picture)
+    shown = run("show", file, 2, "--tree", "--mermaid", picture)
     assert shown.code == 0
     assert shown.out.startswith(second.task_id)
     assert "planner DECIDE" in shown.out
-    assert picture.read_text(encoding="utf-8") == svg(decision_tree(second))
+    assert picture.read_text(encoding="utf-8") == mermaid(decision_tree(second))
     assert json.loads(run("show", file, "--tree", "--json").out) == json.loads(decision_tree(first).to_json())
     assert (
-        f"{file / 'tree.svg'} cannot be written: {file} is a file" in run("show", file, "--svg", file / "tree.svg").err
+        f"{file / 'tree.mmd'} cannot be written: {file} is a file"
+        in run("show", file, "--mermaid", file / "tree.mmd").err
     )
 
 

@@ -12,8 +12,7 @@ from toolorchestra.agents.chat.base import ChatRequest, ScriptedChat
 from toolorchestra.cli.main import main
 from toolorchestra.cli.synth_preferences import SynthPreferencesCommand
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.preference_groups import tool_facts
-from toolorchestra.toolscale.preferences import check_pair, read_pairs
+from toolorchestra.toolscale.preferences import check_pair, read_pairs, tool_facts
 
 
 def test_pairs_are_written_by_split_with_a_report(
@@ -83,8 +82,8 @@ def test_pairs_of_ones_own_are_checked_and_what_is_wrong_is_said(
     names = ["web_search", "local_search"]
     lines = [
         {"instruction": "Use local search rather than web search.", "tools": names, "vector": [0, 1, 0, 0, 0]},
-        {"instruction": "Use local search rather than web search.", "tools": names, "vector": [1, 0, 0, 0, 0]},
-        {"instruction": "Prefer models made by Foocorp.", "tools": names, "vector": [1, 0, 0, 0, 0]},
+        {"instruction": "Use web search.", "tools": names, "vector": [3, 0, 0, 0, 0]},
+        {"instruction": "Be quick.", "tools": names, "vector": [0, 0, 1]},
     ]
     file, out = tmp_path / "mine.jsonl", tmp_path / "out"
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -92,9 +91,8 @@ def test_pairs_of_ones_own_are_checked_and_what_is_wrong_is_said(
     arguments += ["--tools", *names, "--pairs", str(file)]
     assert main(arguments) == 1
     said = capsys.readouterr()
-    assert f"{file}:2: the vector rewards 'web_search', which the instruction sets aside" in said.err
-    assert f"{file}:3: the instruction speaks of what there is not. Unknown maker or host" in said.err
-    assert "'Foocorp'" in said.err
+    assert f"{file}:2: expected weights in [0, 1], got 3" in said.err
+    assert f"{file}:3: expected 5 weights (one for each tool, then outcome, compute, latency), got 3" in said.err
     assert "1 pairs over 2 tools" in said.out
     file.write_text(json.dumps(lines[0]))
     assert main(arguments) == 0

@@ -1,4 +1,4 @@
-"""Preference pairs: what words mean, what is wrong with a pair, and pairs made by rule."""
+"""Preference pairs: what tools have in common, what is wrong with a pair, and pairs made from templates."""
 
 from __future__ import annotations
 
@@ -10,12 +10,27 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from toolorchestra.agents.experts.catalog import Catalog
+from toolorchestra.envs.task_source import make_source
+from toolorchestra.envs.tools.toolkit import Toolkit
+from toolorchestra.toolscale import preferences
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.jsonl import write_jsonl
-from toolorchestra.toolscale.preference_groups import ToolFacts, tool_facts
-from toolorchestra.toolscale.preference_words import COMPONENTS, meaning
-from toolorchestra.toolscale.preferences import PreferencePair, check_pair, make_pairs, propose, read_pairs
+from toolorchestra.toolscale.preferences import (
+    COMPONENTS,
+    PreferencePair,
+    ToolFacts,
+    check_pair,
+    groups_by_origin,
+    groups_by_use,
+    make_pairs,
+    propose,
+    read_pairs,
+    tool_facts,
+)
+from toolorchestra.toolscale.tool import ToolOrigin
+from toolorchestra.toolscale.yaml_reader import parse_yaml
 
 TOOLS = [
     ToolFacts("web_search", price=0.01, latency=2.0),
@@ -24,37 +39,96 @@ TOOLS = [
     ToolFacts("book", price=0.0, latency=0.5, writes=True),
 ]
 NAMES = tuple(tool.name for tool in TOOLS)
-CHEAP = dict.fromkeys(["web_search", "local_search", "book"], "plain")
+CATALOG = Catalog.load()
+
+
+def model(name: str) -> ToolFacts:
+    """A model of the catalogue under its public name, as the paper lists it."""
+    spec = CATALOG.spec(name)
+    origin = ToolOrigin("model", name, spec.vendor, spec.provider, spec.open_weights)
+    return ToolFacts(spec.model, 0.01, spec.latency.mean, origin=origin)
+
+
+PAPER = [
+    ToolFacts("Web search", 0.008, 2.0, origin=ToolOrigin("search", provider="tavily", self_hosted=False)),
+    ToolFacts("local search", 0.0, 0.3, origin=ToolOrigin("search")),
+    *map(model, ("qwen3-235b", "llama-3.3-70b", "o3-mini", "o3")),
+]
+"""The tools of the paper's example (App. F)."""
+WEB, LOCAL, QWEN, LLAMA, O3_MINI, O3 = (tool.name for tool in PAPER)
 
 
 def pair(instruction: str, **weights: float) -> PreferencePair:
     return PreferencePair(instruction, NAMES, tuple(weights.get(name, 0.0) for name in (*NAMES, *COMPONENTS)))
 
 
-@pytest.mark.parametrize(
-    ("instruction", "requested", "aside"),
-    [
-        ("Be quick.", {"latency": "plain"}, set()),
-        ("Use local search.", {"local_search": "plain"}, set()),
-        ("Use local_search, not so much the rest.", {"local_search": "plain"}, set()),
-        ("Prefer tools that cost nothing.", {"local_search": "plain", "book": "plain"}, set()),
-        ("Use tools that cost at most $0.01 a call.", CHEAP, set()),
-        ("Above all use tools that answer within 2 seconds.", dict.fromkeys(CHEAP, "strong"), set()),
-        ("Read-only tools, please.", dict.fromkeys(["web_search", "local_search", "big_model"], "plain"), set()),
-        ("Tools that change records would be nice.", {"book": "weak"}, set()),
-        ("Avoid the big model; be right.", {"outcome": "plain"}, {"big_model"}),
-        ("Cost does not matter. I am in a hurry, above all.", {"latency": "strong"}, {"compute"}),
-        ("Save some money, a little. But web_search: never use it.", {"compute": "weak"}, {"web_search"}),
-        ("Thank you!", {}, set()),
-    ],
-)
-def test_words_mean_entries_of_the_vector(instruction: str, requested: dict[str, str], aside: set[str]):
-    assert meaning(instruction, TOOLS) == (requested, aside, [])
+def test_words_for_tools_by_price_duration_and_effect():
+    assert groups_by_use(TOOLS) == {
+        "tools that cost nothing": ["local_search", "book"],
+        "tools that answer within 0.5 seconds": ["local_search", "book"],
+        "tools that only read": ["web_search", "local_search", "big_model"],
+        "tools that change records": ["book"],
+    }
+    priced = [ToolFacts("a", price=0.00012), ToolFacts("b", price=0.0002), ToolFacts("c", price=0.3)]
+    assert groups_by_use(priced) == {"tools that cost at most $0.0002 a call": ["a", "b"]}
 
 
-def test_the_papers_example_is_consistent():
-    asks = "There are many GPUs in our server: prefer local search. Avoid web_search and the big model."
-    assert check_pair(pair(asks, local_search=1), TOOLS) == []
+def test_words_for_tools_by_what_they_are_and_who_made_or_runs_them():
+    alone, contrasts = groups_by_origin(PAPER)
+    assert alone == {
+        "open-weight models": [QWEN, LLAMA],
+        "closed models": [O3_MINI, O3],
+        "web search": [WEB],
+        "local search": [LOCAL],
+        "local tools": [LOCAL],
+        "hosted tools": [WEB, QWEN, LLAMA, O3_MINI, O3],
+        "APIs": [WEB, O3_MINI, O3],
+        "hosted models": [QWEN, LLAMA, O3_MINI, O3],
+        "language models": [QWEN, LLAMA, O3_MINI, O3],
+        "search tools": [WEB, LOCAL],
+        "models made by Alibaba": [QWEN],
+        "models made by Meta": [LLAMA],
+        "models made by OpenAI": [O3_MINI, O3],
+        "models hosted by Together": [QWEN, LLAMA],
+        "models hosted by OpenAI": [O3_MINI, O3],
+    }
+    assert contrasts["local search rather than web search"] == [LOCAL]
+    assert contrasts["open-weight models rather than closed models"] == [QWEN, LLAMA]
+
+
+def test_models_that_users_run_themselves_are_local():
+    ours = ToolFacts("ask_ours", origin=ToolOrigin("model", "ours", "Our Org", "local"))
+    alone, _ = groups_by_origin([*PAPER, ours])
+    assert alone["local models"] == ["ask_ours"]
+    assert alone["local tools"] == [LOCAL, "ask_ours"]
+    assert alone["models made by Our Org"] == ["ask_ours"]
+
+
+def test_the_tools_of_an_environment_say_what_they_are():
+    source = make_source("Math")
+    kit = Toolkit()
+    tools = kit.tools(source.world(source.tasks("test")[0]), "full", kit.configure("evaluation", 0, ""))
+    alone, _ = groups_by_origin(tool_facts(tools.values()))
+    assert alone["local tools"] == ["calculator", "local_search", "python"]
+    assert alone["the Python interpreter"] == ["python"]
+    assert alone["models made by Alibaba"] == [name for name in tools if "qwen" in name]
+    assert set(alone["APIs"]) == {*(name for name in tools if "gpt_5" in name), "web_search"}
+
+
+def test_a_set_without_models_or_searches_has_no_words_for_them(mini: Domain):
+    assert groups_by_origin(tool_facts(mini.tools.values())) == ({}, {})
+
+
+def test_the_papers_example_is_a_pair():
+    instruction = (
+        "I am a company employee and there is some confidential information in my server. There are many GPUs in the "
+        "server, so I can host open-sourced models or retrievers. It would be great if we can avoid API calling as "
+        "much as possible."
+    )
+    vector = (0, 1, 1, 1, 0, 0, 0, 0, 0)
+    example = PreferencePair(instruction, (WEB, LOCAL, QWEN, LLAMA, O3_MINI, O3), vector)
+    assert check_pair(example, PAPER) == []
+    assert example.rewarded == {LOCAL: 1, QWEN: 1, LLAMA: 1}
 
 
 @pytest.mark.parametrize(
@@ -68,11 +142,6 @@ def test_the_papers_example_is_consistent():
         (pair("Be quick."), "rewards nothing"),
         (pair("  ", latency=1), "instruction is empty"),
         (pair("Be quick. " * 300, latency=1), "expected an instruction of at most 2,000 characters, got 3,000"),
-        (pair("Be quick.", latency=1, compute=0.2), "rewards 'compute', which the instruction does not name"),
-        (pair("Be quick and cheap.", latency=1), "asks for 'compute', which the vector does not reward"),
-        (pair("Be quick. Avoid big_model.", latency=1, big_model=1), "rewards 'big_model', which"),
-        (pair("Above all be quick.", latency=0.2), "word for 'latency' is strong, its weight is 0.2"),
-        (pair("Be a little quicker - faster.", latency=0.9), "word for 'latency' is weak, its weight is 0.9"),
     ],
 )
 def test_what_is_wrong_with_a_pair_is_reported(bad: PreferencePair, fault: str):
@@ -81,18 +150,50 @@ def test_what_is_wrong_with_a_pair_is_reported(bad: PreferencePair, fault: str):
     assert re.search(fault, faults[0])
 
 
-@given(st.integers(0, 10_000))
-def test_every_pair_made_by_rule_is_consistent(seed: int):
-    for proposal in propose(TOOLS, seed, draws=5):
-        assert check_pair(proposal, TOOLS) == []
+SENTENCES: Any = parse_yaml(Path(preferences.__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+WEIGHTS = {"strong": {1.0, 0.9, 0.8}, "plain": {0.7, 0.6, 0.5}, "weak": {0.3, 0.2, 0.1}}
 
 
-@given(st.lists(st.sampled_from([0.0, 0.3, 1.0]), min_size=7, max_size=7), st.integers(0, 10_000))
-def test_a_pair_with_anothers_vector_is_found_out(vector: list[float], seed: int):
-    proposal = next(propose(TOOLS, seed))
-    altered = PreferencePair(proposal.instruction, NAMES, tuple(vector))
-    if set(altered.rewarded) != set(proposal.rewarded):
-        assert check_pair(altered, TOOLS)
+@given(st.sampled_from([TOOLS, PAPER]), st.integers(0, 10_000))
+def test_pairs_from_templates_reward_what_their_sentences_ask_for(tools: list[ToolFacts], seed: int):
+    """Takes each instruction apart into the sentences of the YAML that it is made of; nothing else is rewarded."""
+    origins, contrasts = groups_by_origin(tools)
+    groups = groups_by_use(tools) | origins | contrasts | {tool.name: [tool.name] for tool in tools}
+    listed = "|".join(map(re.escape, sorted(groups, key=len, reverse=True)))
+    what = f"((?:{listed})(?:(?:, | and )(?:{listed}))*)"
+    for proposal in propose(tools, seed, draws=5):
+        assert check_pair(proposal, tools) == []
+        text, left = proposal.instruction, proposal.rewarded
+        for name, by_grade in SENTENCES["components"].items():
+            for grade, sentences in by_grade.items():
+                for sentence in sentences:
+                    if sentence in text:
+                        text = text.replace(sentence, "", 1)
+                        assert left.pop(name) in WEIGHTS[grade]
+        for grade, sentences in SENTENCES["tools"].items():
+            for sentence in sentences:
+                if found := re.search(re.escape(sentence).replace(r"\{what\}", what), text):
+                    text = text.replace(found[0], "", 1)
+                    phrases = [found[1]] if found[1] in groups else re.split(", | and ", found[1])
+                    weights = {left.pop(tool) for phrase in phrases for tool in groups[phrase]}
+                    assert len(weights) == 1
+                    assert weights <= WEIGHTS[grade]
+        assert left == {}
+        for name, sentences in SENTENCES["aside"].items():
+            for sentence in sentences:
+                if found := re.search(re.escape(sentence).replace(r"\{what\}", what), text):
+                    text = text.replace(found[0], "", 1)
+                    assert not {*(groups[found[1]] if name == "tools" else [name])} & set(proposal.rewarded)
+        assert text.strip() == ""
+
+
+def test_pairs_from_templates_cover_the_words_for_tools():
+    pairs, report = make_pairs(PAPER, 400, seed=1)
+    text = "\n".join(pair.instruction for pair in pairs)
+    origins, contrasts = groups_by_origin(PAPER)
+    assert [words for words in (*groups_by_use(PAPER), *origins, *contrasts) if words not in text] == []
+    assert "Avoid APIs" in text
+    assert set(report.dropped) == {"the vector or the instruction stands in an earlier pair"}
 
 
 def test_pairs_differ_and_no_set_of_rewarded_entries_is_in_both_splits():
@@ -114,7 +215,7 @@ def test_the_same_seed_makes_the_same_pairs():
 
 
 def test_pairs_of_others_are_checked_and_a_judge_has_the_last_word():
-    proposals = [pair("Be quick.", latency=1), pair("Be cheap.", latency=1), pair("Be right.", outcome=1)]
+    proposals = [pair("Be quick.", latency=1), pair("Be cheap.", compute=2), pair("Be right.", outcome=1)]
     requested: list[str] = []
 
     def judge(one: PreferencePair) -> str | None:
@@ -123,11 +224,8 @@ def test_pairs_of_others_are_checked_and_a_judge_has_the_last_word():
 
     pairs, report = make_pairs(TOOLS, 5, proposals=proposals, judge=judge)
     assert [one.instruction for one in pairs] == ["Be quick."]
-    assert requested == ["Be quick.", "Be right."]  # what breaks the rules costs no question
-    assert report.dropped == {
-        "the vector rewards …, which the instruction does not name": 1,
-        "judged inconsistent: too short": 1,
-    }
+    assert requested == ["Be quick.", "Be right."]  # what has faults costs no question
+    assert report.dropped == {"expected weights in […, …], got …": 1, "judged inconsistent: too short": 1}
     assert report.not_run == {}
 
 

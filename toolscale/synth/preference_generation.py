@@ -1,7 +1,7 @@
 """Preference pairs from a model: one proposes them, the same or another one judges them (ToolOrchestra §3.4).
 
-The rules of `toolorchestra.toolscale.preferences` come first: a proposal that breaks one is shown its faults and
-requested again.
+A proposal whose vector is none is shown its faults and requested again; whether its words mean its vector, the judge
+says.
 """
 
 from __future__ import annotations
@@ -11,9 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 from toolorchestra.toolscale.errors import unknown_name
-from toolorchestra.toolscale.preference_groups import ToolFacts
-from toolorchestra.toolscale.preference_words import COMPONENTS
-from toolorchestra.toolscale.preferences import MAX_CHARACTERS, Judge, PreferencePair, check_pair
+from toolorchestra.toolscale.preferences import COMPONENTS, MAX_CHARACTERS, Judge, PreferencePair, ToolFacts, check_pair
 from toolorchestra.toolscale.synth.answer_checks import read_answer
 from toolorchestra.toolscale.synth.model_queries import InvalidError, ModelQueries, UnsettledError
 from toolorchestra.toolscale.synth.templates import prompt, read_templates
@@ -34,7 +32,7 @@ class _Verdict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def propose_pairs(tools: Sequence[ToolFacts], count: int, queries: ModelQueries) -> list[PreferencePair]:
-    """Return about `count` pairs that a model proposes and that keep the rules.
+    """Return about `count` pairs that a model proposes, without faults.
 
     Of a batch whose errors the repairs do not fix, the pairs without errors are kept.
 

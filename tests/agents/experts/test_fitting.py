@@ -11,6 +11,8 @@ import msgspec
 import numpy as np
 import pytest
 
+pytest.importorskip("scipy", reason="comes with the extra `fit`")
+
 from toolorchestra.agents.chat.base import Price
 from toolorchestra.agents.experts.catalog import Catalog
 from toolorchestra.agents.experts.evaluation import AnswerRow, ExpertTask, graded_tasks, read_answers, simulate
@@ -252,7 +254,7 @@ def test_an_entry_is_a_catalogue_file_that_gives_back_the_fitted_expert(tmp_path
 
 
 def test_the_plot_shows_observed_shares_with_their_intervals_and_what_is_predicted(tmp_path: Path, fit: Fit):
-    pytest.importorskip("matplotlib", reason="comes with the extra `train`")
+    pytest.importorskip("matplotlib", reason="comes with the extra `fit`")
     figure = plot_fit(fit)
     shown = [axes for axes in figure.axes if axes.get_visible()]
     assert len(shown) == 2

@@ -4,7 +4,6 @@ import random
 import re
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import msgspec
 import pytest
@@ -14,7 +13,7 @@ from toolorchestra.envs import make_multiagent
 from toolorchestra.envs.episode import read_episodes, write_episodes
 from toolorchestra.envs.tmatr import TMATREnv, random_message, raw_env
 from toolorchestra.envs.tmatr.env import ROLES
-from toolorchestra.envs.tmatr.figure import svg, tree_text
+from toolorchestra.envs.tmatr.figure import mermaid, tree_text
 from toolorchestra.envs.tmatr.tree import ENVIRONMENT, MALFORMED, DecisionTree, decision_tree
 from toolorchestra.toolscale.errors import OptionError
 
@@ -168,39 +167,40 @@ def test_the_terminal_shows_the_tree(tree: DecisionTree) -> None:
     assert "\x1b[" in tree_text(tree, color=True)
 
 
-def test_the_svg_is_well_formed_and_shows_every_action(tree: DecisionTree) -> None:
-    root = ElementTree.fromstring(svg(tree))
-    space = "{http://www.w3.org/2000/svg}"
-    hints = [element.text or "" for element in root.iter(f"{space}title")]
-    for node in tree.nodes:
-        assert any(node.choice in hint and node.why in hint and node.agent in hint for hint in hints)
-    assert len(list(root.iter(f"{space}path"))) == len(tree.edges)
-    assert svg(tree) == svg(msgspec.json.decode(tree.to_json(), type=DecisionTree))
-
-
-def test_boxes_do_not_overlap() -> None:
-    env = new(max_turns=5, max_retries=2)
-    rng = random.Random(5)
-    while not env.play.over:
-        env.step(random_message(env, rng) if rng.random() < 0.6 else "junk")
-    found = re.findall(r"<g transform=\"translate\((\S+) (\S+)\)\">", svg(env.tree))
-    boxes = [(float(x), float(y)) for x, y in found]
-    assert len(boxes) == len(env.tree.nodes)
-    for n, (x, y) in enumerate(boxes):
-        assert all(abs(x - u) >= 200 or abs(y - v) >= 62 for u, v in boxes[:n])
+def test_the_flowchart_shows_every_action_below_the_one_that_it_follows(tree: DecisionTree) -> None:
+    lines = mermaid(tree).splitlines()
+    assert lines[0] == "flowchart TB"
+    boxes = [line.strip() for line in lines if re.match(r"  n\d+\[", line)]
+    assert boxes[0].endswith(
+        '<br/>math/polygon_area/train-02551: failed · reward 0.300 · turns: 2 · calls: 1 · tokens: 99"]:::question'
+    )
+    assert boxes[1] == 'n1["planner DECIDE<br/>call_tool<br/>Multiply 6 by 7."]:::agent0'
+    assert [box.rpartition(":::")[2] for box in boxes] == [
+        "question", "agent0", "bad", "agent0", "agent1", "good", "agent0", "agent0", "agent1", "bad",
+    ]  # fmt: skip
+    edges = [re.fullmatch(r"  n(\d+) -->(?:\|.*\|)? n(\d+)", line) for line in lines if "-->" in line]
+    assert [(int(edge[1]), int(edge[2])) for edge in edges if edge] == [(edge.start, edge.end) for edge in tree.edges]
+    assert mermaid(tree) == mermaid(msgspec.json.decode(tree.to_json(), type=DecisionTree))
 
 
 def test_an_episode_that_has_not_begun_is_drawn_too() -> None:
     tree = new().tree
-    ElementTree.fromstring(svg(tree))
+    assert "in progress" in mermaid(tree)
     assert tree_text(tree).splitlines()[0] == tree.task_id
 
 
 @given(st.text(max_size=60))
 def test_hostile_text_is_drawn_as_text(text: str) -> None:
     env = new()
-    for message in (f"<ACTION>call_tool</ACTION><GOAL>{text}</GOAL>", f"</svg><script>{text}[bold]", text):
+    for message in (
+        f"<ACTION>call_tool</ACTION><GOAL>{text}</GOAL>",
+        f'"]--></svg><script>%%{{init}}%%{text}[bold]',
+        text,
+    ):
         env.step(message)
-    ElementTree.fromstring(svg(env.tree))
     tree_text(env.tree)
-    assert "<script>" not in svg(env.tree)
+    line = re.compile(
+        r"flowchart TB|  classDef \w+ [\w#:,-]+|  n\d+ --> n\d+"
+        r'|  n\d+ -->\|"[^"<>]*"\| n\d+|  n\d+\["(?:[^"<>&%{}\[\]`]|<br/>)*"\]:::\w+'
+    )
+    assert all(line.fullmatch(one) for one in mermaid(env.tree).splitlines())

@@ -22,8 +22,7 @@ from toolorchestra.envs.checks.environment import check_environment
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.jsonl import write_jsonl
-from toolorchestra.toolscale.preference_groups import tool_facts
-from toolorchestra.toolscale.preferences import make_pairs
+from toolorchestra.toolscale.preferences import make_pairs, tool_facts
 
 pytestmark = pytest.mark.filterwarnings("ignore:ProcessSandbox does not isolate")
 

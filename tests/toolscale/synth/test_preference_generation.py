@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from toolorchestra.toolscale.errors import SynthesisError
-from toolorchestra.toolscale.preference_groups import ToolFacts
-from toolorchestra.toolscale.preferences import check_pair, make_pairs
+from toolorchestra.toolscale.preferences import ToolFacts, check_pair, make_pairs
 from toolorchestra.toolscale.synth.answer_store import AnswerStore, ModelAnswer, ModelQuestion
 from toolorchestra.toolscale.synth.model_queries import ModelQueries, QuerySettings
 from toolorchestra.toolscale.synth.preference_generation import judge_pairs, propose_pairs
@@ -26,7 +25,7 @@ GOOD = """```yaml
 ```"""
 BAD = """```yaml
 - instruction: Be quick.
-  weights: {latency: 1.0, outcome: 0.4}
+  weights: {latency: 10}
 - instruction: Keep it cheap, please.
   weights: {compute: 0.7}
 - instruction: Use the oracle.
@@ -74,7 +73,7 @@ def test_a_faulty_proposal_is_shown_its_faults_and_fixed(tmp_path: Path, queries
         "I am on a budget.",
     ]
     assert not any(check_pair(pair, TOOLS) for pair in pairs)
-    assert "pair 1: the vector rewards 'outcome', which the instruction does not name" in model.questions[1]
+    assert "pair 1: expected weights in [0, 1], got 10" in model.questions[1]
     assert "pair 3: Unknown entry 'oracle'" in model.questions[1]
     assert "- web_search: $0.0100 a call, 2 seconds, only reads. Searches." in model.questions[0]
 
