@@ -40,7 +40,7 @@ def test_every_command_is_there():
     )
     assert [words[0] for words in COMMANDS if len(words) == 1] == [
         *names.split(),
-        *("robustness", "select", "schema", "train", "recipes", "mas", "study", "init"),
+        *("robustness", "select", "schema", "train", "recipes", "mas", "init"),
     ]
     assert tuple(words[1] for words in COMMANDS if words[0] == "synth" and len(words) == 2) == SUBCOMMANDS
 

@@ -12,12 +12,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from toolorchestra.algos.config_files import options_of, parse_options
-from toolorchestra.algos.evaluation import Scores
-from toolorchestra.algos.options_several_agents import TrainMSARL, TrainMultiGRPO
-from toolorchestra.algos.stats import crossed_bootstrap
-from toolorchestra.algos.studies import msarl, msarl_start
-from toolorchestra.algos.studies.msarl import (
+from examples.studies import msarl, shared
+from examples.studies.msarl import (
     DELETED,
     FULL,
     QUICK_PLAN,
@@ -32,6 +28,10 @@ from toolorchestra.algos.studies.msarl import (
     markdown,
     write,
 )
+from toolorchestra.algos.config_files import options_of, parse_options
+from toolorchestra.algos.evaluation import Scores
+from toolorchestra.algos.options_several_agents import TrainMSARL, TrainMultiGRPO
+from toolorchestra.algos.stats import crossed_bootstrap
 from toolorchestra.envs.msarl import MSARLEnv
 from toolorchestra.toolscale.errors import OptionError
 
@@ -76,8 +76,8 @@ def twice(tmp_path_factory: pytest.TempPathFactory) -> tuple[MSARLStudy, MSARLSt
 
     runs = tmp_path_factory.mktemp("study") / "runs"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(msarl.subprocess, "run", training)
-        patch.setattr(msarl_start, "make_start", start)
+        patch.setattr(shared.subprocess, "run", training)
+        patch.setattr(msarl, "make_start", start)
         first, again = (msarl.run(2, 2, plan=PLAN, runs=runs) for _ in range(2))
     return first, again, found
 

@@ -14,10 +14,8 @@ import msgspec
 import pytest
 import tyro
 
-from toolorchestra.algos.evaluation import Scores
-from toolorchestra.algos.options_several_agents import TrainTMATR
-from toolorchestra.algos.studies import tmatr
-from toolorchestra.algos.studies.tmatr import (
+from examples.studies import shared, tmatr
+from examples.studies.tmatr import (
     COMPARED,
     INFERENCER_FIRST,
     KINDS,
@@ -30,6 +28,8 @@ from toolorchestra.algos.studies.tmatr import (
     read_run,
     write,
 )
+from toolorchestra.algos.evaluation import Scores
+from toolorchestra.algos.options_several_agents import TrainTMATR
 from toolorchestra.algos.tmatr import report, select
 from toolorchestra.envs.tmatr.actions import Action
 from toolorchestra.envs.tmatr.teacher import inject_error, teach
@@ -121,7 +121,7 @@ def test_schedules_of_a_seed_begin_with_the_same_team_and_no_training_is_made_tw
         leave(config.output, schedule, 7)
         (config.output / "start").mkdir()
 
-    monkeypatch.setattr(tmatr.subprocess, "run", training)
+    monkeypatch.setattr(shared.subprocess, "run", training)
     for _ in range(2):
         found = tmatr.run(5, 2, seeds=(7,), runs=tmp_path, more=("--stage-steps", "3"))
     assert found.schedules == list(COMPARED)

@@ -12,10 +12,20 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from examples.studies.masbench_systems import (
+    BASE,
+    DIFFICULTIES,
+    EFFORTS,
+    INSTRUCT,
+    MODELS,
+    PLAYED,
+    REASONING,
+    SEARCHES,
+    STRUCTURES,
+    WARNED,
+)
+from examples.studies.shared import expected_table, legend_below, make_panels, table, write_page
 from toolorchestra.algos.stats import Interval, mean_interval, paired_bootstrap, success_share
-from toolorchestra.algos.studies.masbench_conditions import BASE, DIFFICULTIES, EFFORTS, SEARCHES
-from toolorchestra.algos.studies.masbench_systems import INSTRUCT, MODELS, PLAYED, REASONING, STRUCTURES, WARNED
-from toolorchestra.algos.studies.shared import expected_table, legend_below, make_panels, table, write_page
 from toolorchestra.envs.sources.masbench.sets import COUNTS
 from toolorchestra.toolscale.svg_themes import SERIES
 
@@ -162,15 +172,10 @@ def _apart(before: ArrayLike, after: ArrayLike) -> Interval:
     return Interval(*(first.estimate - second.estimate + by for by in (0.0, -half, half)))
 
 
-def problem_count(axis: str, questions: int) -> int:
-    """Return how many problems of each value are played: with notes, whose effects are large, a quarter."""
-    return -(-questions // 4) if axis == "robustness" else questions
-
-
 def markdown(study: MASBenchStudy) -> str:
     """Return the tables of a study."""
     lines = [
-        f"{study.problems} problems of each value ({problem_count('robustness', study.problems)} with notes), "
+        f"{study.problems} problems of each value ({-(-study.problems // 4)} with notes), "
         f"{study.samples} episode(s) each; % of right answers, ± is half the 95 % interval."
     ]
     for axis in STRUCTURES:

@@ -10,9 +10,6 @@ one that is there already is read, not trained again. See ``docs/tmatr_learning.
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,16 +18,13 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from examples.studies.shared import Tick, legend_below, make_panels, run_learner, table, write_page
 from toolorchestra.algos.evaluation import Scores
 from toolorchestra.algos.options_several_agents import BOTH
-from toolorchestra.algos.parent import PARENT
 from toolorchestra.algos.stats import Interval, mean_interval, paired_bootstrap
-from toolorchestra.algos.studies.shared import Tick, legend_below, make_panels, table, write_page
 from toolorchestra.toolscale.claim import Claim
-from toolorchestra.toolscale.errors import OutputError, ResumableError
 from toolorchestra.toolscale.svg_themes import SERIES
 from toolorchestra.toolscale.workers.units import Executor, InProcess, Unit
-from toolorchestra.toolscale.writing import make_folder, writing
 
 QUESTIONS = 16
 """Questions of a batch of rollouts, by default."""
@@ -92,17 +86,7 @@ def train(
     first = next((run for run in sorted(folder.glob(f"*-{seed}")) if (run / "stages.json").exists()), None)
     if first is not None:
         options += ["--start", str(first / "start")]
-    file = output.with_suffix(".log")
-    try:
-        with writing(make_folder(folder)), file.open("w") as log:
-            command = [sys.executable, "-m", "toolorchestra.algos.tmatr", *options]
-            environment = {**os.environ, PARENT: str(os.getpid())}
-            subprocess.run(command, check=True, stdout=log, stderr=subprocess.STDOUT, env=environment)
-    except subprocess.CalledProcessError as error:
-        last_line = file.read_text(encoding="utf-8", errors="replace").strip().rpartition("\n")[2]
-        kind = OutputError if error.returncode == 4 else ResumableError
-        message = f"The training {output.name} ended with status {error.returncode}: {last_line} (all of it: {file})"
-        raise kind(message) from None
+    run_learner("tmatr", options, output)
     return output
 
 

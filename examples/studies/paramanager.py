@@ -15,11 +15,11 @@ import gymnasium
 import msgspec
 import numpy as np
 
+from examples.studies.shared import Tick, done_parts, expected_table, play_tasks, table
 from toolorchestra.agents.policies.base import Policy
 from toolorchestra.agents.policies.baselines import MajorityVote
 from toolorchestra.agents.policies.consensus import ConsensusPolicy
 from toolorchestra.algos.stats import Interval, mean_interval, paired_bootstrap
-from toolorchestra.algos.studies.shared import Tick, done_parts, expected_table, play_tasks, table
 from toolorchestra.envs.unjudged import require_judged, unjudged_reason
 from toolorchestra.toolscale.workers.units import Executor, InProcess, Unit
 from toolorchestra.toolscale.writing import write_whole

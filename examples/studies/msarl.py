@@ -8,7 +8,7 @@ On chains of C programs whose outputs hide each value among stale ones of the sa
     single, deleted  the same, but outputs that it has read are deleted: is it the pollution, or the other agent?
 
 All three write the same words, and begin with the same weights: one model that has learnt all roles
-(`toolorchestra.algos.studies.msarl_start`), from teachers that make as many mistakes as leave `START` of each system's
+(`make_start`), from teachers that make as many mistakes as leave `START` of each system's
 episodes right. How skilled each is at the start is measured, and shown. Every training is a process of its own
 (`toolorchestra.algos.msarl`, `toolorchestra.algos.multi_grpo`) in a folder of its own; one that is there already is
 read, not trained again. See ``docs/study_msarl.md``.
@@ -18,11 +18,10 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import subprocess
-import sys
+import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -30,15 +29,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import msgspec
 import numpy as np
 
+from examples.studies.shared import Tick, make_panels, run_learner, table, write_page
 from toolorchestra.algos.config_files import LEARNERS, options_of, parse_options
 from toolorchestra.algos.evaluation import Scores
-from toolorchestra.algos.parent import PARENT
 from toolorchestra.algos.stats import Interval, crossed_bootstrap
-from toolorchestra.algos.studies.shared import Tick, make_panels, table, write_page
 from toolorchestra.toolscale.claim import Claim
-from toolorchestra.toolscale.errors import OptionError, OutputError, ResumableError
+from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.workers.units import Executor, InProcess, Unit
-from toolorchestra.toolscale.writing import make_folder, writing
+from toolorchestra.toolscale.writing import make_folder, whole_folder
 
 if TYPE_CHECKING:
     from toolorchestra.algos.options_several_agents import TrainTeam
@@ -56,6 +54,7 @@ SPARE = 2
 START = 0.4
 """Share of the teacher's episodes that are right in the last stage of a warm start."""
 PATHS, INTERPRETATIONS = 3, 3
+_WORDS = 100  # tasks whose demonstrations have all words
 _TOKENS_PER_LINE = 3  # of a stale value: its name, the value, the line's end
 
 
@@ -145,12 +144,55 @@ def begin(cell: Cell, seed: int, folder: Path, plan: Plan) -> Path:
     """Make the start of a cell's systems unless that has been done, and return its folder."""
     start = folder / f"start-{cell.tokens}-{cell.calls}-{seed}"
     if not start.exists():
-        from toolorchestra.algos.studies.msarl_start import make_start
-
         systems = (learner_options(each, system, plan, 1, 1) for each, system in plan.trainings if each == cell)
         configs = [parse_options(options_of(learner), words) for learner, words in systems]
         make_start(cast("list[TrainTeam]", configs), start, steps=plan.sft_steps, seed=seed)
     return start
+
+
+def make_start(configs: Sequence[TrainTeam], folder: Path, *, steps: int, seed: int) -> None:
+    """Make a model, teach it the roles of all systems, and write it into a folder as each policy that they name.
+
+    So no system begins with better weights than another. The demonstrations of each are as many, and with as many
+    mistakes as its own `sft_error` says, which are injected in the last stage (`toolorchestra.algos.warm_start`).
+
+    Args:
+        configs: The options of each system's learner.
+        folder: Where the policies go; learners begin with it by `start`.
+        steps: Steps of the teaching.
+        seed: Of everything random.
+    """
+    from toolorchestra.agents.builtin.model import prepare_torch
+    from toolorchestra.agents.builtin.text_model import builtin_text_policy
+    from toolorchestra.algos import sft
+    from toolorchestra.algos.multi_agent_trainer import SFT_BATCH, SFT_RATE, known_tasks
+    from toolorchestra.algos.warm_start import staged_rows, teacher_demonstrations, teacher_of
+
+    prepare_torch(1)
+    rng = random.Random(seed)
+    envs = [config.make_env() for config in configs]
+    systems = list(zip(configs, envs, strict=True))
+    shown = [
+        one
+        for config, env in systems
+        for one in teacher_demonstrations(env, teacher_of(env), known_tasks(config, env, "train")[:_WORDS], 0.0, rng)
+    ]
+    policy = builtin_text_policy([one.messages for one in shown], seed=seed)
+    count = steps * SFT_BATCH // len(configs)
+    taught = [
+        staged_rows(
+            config.make_env, known_tasks(config, env, "train"), policy, rows=count, error=config.sft_error, rng=rng
+        )
+        for config, env in systems
+    ]
+    rows = [row for several in zip(*taught, strict=True) for row in several]
+    own = replace(configs[0], rate_schedule=None, warmup=None, seed=seed)
+    with whole_folder(folder) as draft:
+        sft.fit(policy, rows, own, output=draft / "sft", batch=SFT_BATCH, learning_rate=SFT_RATE)
+        for name in {name for config, env in systems for name in config.policies(env)}:
+            policy.save(draft / name)
+    for env in envs:
+        env.close()
 
 
 def train(cell: Cell, system: str, seed: int, folder: Path, plan: Plan, questions: int, samples: int) -> Path:
@@ -160,17 +202,8 @@ def train(cell: Cell, system: str, seed: int, folder: Path, plan: Plan, question
         return output
     learner, options = learner_options(cell, system, plan, questions, samples)
     options += ["--seed", str(seed), "--start", str(begin(cell, seed, folder, plan)), "--output", str(output)]
-    file, began = output.with_suffix(".log"), time.monotonic()
-    try:
-        with writing(make_folder(folder)), file.open("w") as log:
-            environment = {**os.environ, PARENT: str(os.getpid())}
-            words = [sys.executable, "-m", f"toolorchestra.algos.{LEARNERS[learner][0]}", *options]
-            subprocess.run(words, check=True, stdout=log, stderr=subprocess.STDOUT, env=environment)
-    except subprocess.CalledProcessError as error:
-        last_line = file.read_text(encoding="utf-8", errors="replace").strip().rpartition("\n")[2]
-        kind = OutputError if error.returncode == 4 else ResumableError
-        message = f"The training {output.name} ended with status {error.returncode}: {last_line} (all of it: {file})"
-        raise kind(message) from None
+    began = time.monotonic()
+    run_learner(LEARNERS[learner][0], options, output)
     (output / "seconds.json").write_text(json.dumps(time.monotonic() - began), encoding="utf-8")
     return output
 

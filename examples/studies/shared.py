@@ -5,6 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import math
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,11 +15,13 @@ from typing import Any, TypeVar
 import numpy as np
 
 from toolorchestra.agents.policies.base import Policy, play_episode
+from toolorchestra.algos.parent import PARENT
 from toolorchestra.algos.stats import Interval
+from toolorchestra.toolscale.errors import OutputError, ResumableError
 from toolorchestra.toolscale.svg_themes import svg_of
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.workers.units import Executor, InProcess, Unit
-from toolorchestra.toolscale.writing import write_whole
+from toolorchestra.toolscale.writing import make_folder, write_whole, writing
 
 Part = TypeVar("Part")
 Tick = Callable[[], object]
@@ -69,6 +74,26 @@ def play_tasks(
             tick()
         means.append(np.mean(measured, axis=0, dtype=float).tolist())
     return list(map(list, zip(*means, strict=True)))
+
+
+def run_learner(module: str, options: Sequence[str], output: Path) -> None:
+    """Run the learner of this module in a process of its own; what it prints is kept beside its folder `output`.
+
+    Raises:
+        OutputError: The folder cannot be written.
+        ResumableError: The training failed.
+    """
+    file = output.with_suffix(".log")
+    try:
+        with writing(make_folder(output.parent)), file.open("w") as log:
+            command = [sys.executable, "-m", f"toolorchestra.algos.{module}", *options]
+            environment = {**os.environ, PARENT: str(os.getpid())}
+            subprocess.run(command, check=True, stdout=log, stderr=subprocess.STDOUT, env=environment)
+    except subprocess.CalledProcessError as error:
+        last_line = file.read_text(encoding="utf-8", errors="replace").strip().rpartition("\n")[2]
+        kind = OutputError if error.returncode == 4 else ResumableError
+        message = f"The training {output.name} ended with status {error.returncode}: {last_line} (all of it: {file})"
+        raise kind(message) from None
 
 
 def table(columns: Sequence[str], alignment: str, rows: Iterable[Sequence[str]]) -> list[str]:

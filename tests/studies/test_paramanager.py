@@ -7,9 +7,8 @@ from typing import Any
 import gymnasium
 import pytest
 
-from toolorchestra.algos.stats import mean_interval
-from toolorchestra.algos.studies import paramanager
-from toolorchestra.algos.studies.paramanager import (
+from examples.studies import paramanager
+from examples.studies.paramanager import (
     CONDITIONS,
     FAMILIES,
     Condition,
@@ -19,6 +18,7 @@ from toolorchestra.algos.studies.paramanager import (
     markdown,
     play,
 )
+from toolorchestra.algos.stats import mean_interval
 
 POOL = "paramanager-unseen"
 MODELS = paramanager.POOLS[POOL]

@@ -3,7 +3,7 @@
 What the paper trains is scripted here, and one rule serves all axes: an agent for every sub-task (`MirrorPolicy`), so
 that differences between axes come from the problems and from the error model alone, which are those of the
 environments of these axes. A warning takes the place of training on notes. What else is varied is in
-`toolorchestra.algos.studies.masbench_conditions`. Not here: training itself, and so separate against combined training.
+`examples.studies.masbench_systems`. Not here: training itself, and so separate against combined training.
 See ``docs/study_masbench.md``.
 """
 
@@ -15,14 +15,13 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from examples.studies.masbench_results import MASBenchStudy, ResultCell, markdown, write
+from examples.studies.masbench_systems import HALF, MODELS, SEARCHES, SYSTEMS, Played, SearchesPolicy, everything
+from examples.studies.shared import Tick, done_parts, play_tasks
 from toolorchestra.agents.chat.base import ChatModel
 from toolorchestra.agents.experts.catalog import Catalog
 from toolorchestra.agents.experts.simulated_chat import SimulatedChat
 from toolorchestra.agents.experts.simulated_expert import SimulatedExpert
-from toolorchestra.algos.studies.masbench_conditions import SEARCHES, Played, everything
-from toolorchestra.algos.studies.masbench_results import MASBenchStudy, ResultCell, markdown, write
-from toolorchestra.algos.studies.masbench_systems import HALF, MODELS, SYSTEMS, SearchesPolicy
-from toolorchestra.algos.studies.shared import Tick, done_parts, play_tasks
 from toolorchestra.envs.masorchestra.design import Design
 from toolorchestra.envs.masorchestra.env import MASOrchestraEnv
 from toolorchestra.envs.masorchestra.orchestrators import Orchestrator

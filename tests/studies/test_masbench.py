@@ -9,6 +9,25 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from examples.studies import masbench
+from examples.studies.masbench import play, problems
+from examples.studies.masbench_results import MASBenchStudy, ResultCell, markdown, write
+from examples.studies.masbench_systems import (
+    DIFFICULTIES,
+    EFFORTS,
+    HALF,
+    INSTRUCT,
+    MODELS,
+    PLAYED,
+    SEARCHES,
+    STRUCTURES,
+    SYSTEMS,
+    WARNED,
+    BranchesPolicy,
+    MirrorPolicy,
+    Played,
+    everything,
+)
 from toolorchestra.agents.builtin.design_renderer import WARNING
 from toolorchestra.agents.chat.base import ScriptedChat
 from toolorchestra.agents.experts.catalog import Catalog
@@ -16,21 +35,6 @@ from toolorchestra.agents.experts.simulated_expert import SimulatedExpert
 from toolorchestra.agents.policies.base import play_episode
 from toolorchestra.agents.problems import Problem, Step, kept
 from toolorchestra.algos.stats import paired_bootstrap
-from toolorchestra.algos.studies import masbench
-from toolorchestra.algos.studies.masbench import play, problems
-from toolorchestra.algos.studies.masbench_conditions import DIFFICULTIES, EFFORTS, SEARCHES, Played, everything
-from toolorchestra.algos.studies.masbench_results import MASBenchStudy, ResultCell, markdown, write
-from toolorchestra.algos.studies.masbench_systems import (
-    HALF,
-    INSTRUCT,
-    MODELS,
-    PLAYED,
-    STRUCTURES,
-    SYSTEMS,
-    WARNED,
-    BranchesPolicy,
-    MirrorPolicy,
-)
 from toolorchestra.envs.masorchestra.design import Design
 from toolorchestra.envs.masorchestra.env import MASOrchestraEnv
 from toolorchestra.envs.sources.masbench.sets import COUNTS
