@@ -53,7 +53,7 @@ _GROUPS = {
     "masbench": "Problems with controlled structure: `make` tasks, `show` or draw (`figure`) one, `check` the "
     "generator.",
     "select": "Select what to learn from: demonstrations (`sft`), tasks for reinforcement learning (`rl`).",
-    "mas": "Check, draw, run and search for designs of multi-agent systems.",
+    "mas": "Check, draw and run designs of multi-agent systems.",
 }
 """Commands that have commands of their own."""
 _OUTPUTS = ("out", "record", "svg", "plot", "best", "runs", "export")

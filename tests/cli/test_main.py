@@ -86,7 +86,7 @@ def test_the_version_is_printed(run: Run):
         (("rolout", "x", "--episodes", "3"), "rollout"),
         (("experts", "lst"), "list"),
         (("experts", "tool-confg", "x"), "tool-config"),
-        (("mas", "serch"), "search"),
+        (("mas", "drwa"), "draw"),
         (("synth", "taskz"), "tasks"),
         (("train", "grop", "--env", "x"), "grpo"),
         (("train", "multi_grpo"), "multi-grpo"),

@@ -76,7 +76,6 @@ def test_a_file_where_a_folder_should_be_is_named_by_every_command(run: Run, fol
         (("masbench", "make", "--depth", 2, "--out", out), out),
         (("export", folder, out), out),
         (("mas", "run", "--record", out), out),
-        (("mas", "search", "--candidates", 1, "--questions", 1, "--out", out), out),
         (("experts", "ask", "qwen3-8b", "--count", 5, "--out", out), out),
         (("synth", "preferences", folder, "--out", domain), domain),
         (("synth", "tasks", folder, "--count", 5, "--out", out), out),

@@ -1,7 +1,7 @@
 """Edits of workflows, which are designs for many questions: each edit turns a workflow into another one.
 
 A workflow's agents have inputs made of a general instruction and the answers that they read. Every edit gives a valid
-design again; which edits are worth making is for `toolorchestra.envs.masorchestra.workflow_search` to find out.
+design again; which edits are worth making is for `examples.searches.search` to find out.
 """
 
 from __future__ import annotations

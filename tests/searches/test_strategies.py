@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import random
 
+from examples.searches.search import best
+from examples.searches.strategies import Evolution, TreeSearch, WorkflowCandidate
+from examples.searches.workflows import Space, random_workflow
 from toolorchestra.envs.masorchestra.rules import AGENTS
-from toolorchestra.envs.masorchestra.workflow_edits import Space, random_workflow
-from toolorchestra.envs.masorchestra.workflow_search import best
-from toolorchestra.envs.masorchestra.workflow_strategies import Evolution, TreeSearch, WorkflowCandidate
 
 SPACE = Space(AGENTS[:4], 6)
 

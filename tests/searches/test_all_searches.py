@@ -9,15 +9,16 @@ from typing import Any
 import msgspec
 import pytest
 
+from examples.searches.mas_gpt import MASGPT
+from examples.searches.mas_zero import MASZero
+from examples.searches.search import SearchBudget, Validation, search
+from examples.searches.strategies import METHODS
+from examples.searches.supernet import MaAS, ScoreFlow
+from examples.searches.workflows import single
 from toolorchestra.agents.chat.base import ScriptedChat
 from toolorchestra.agents.policies.base import Policy, play_episode
 from toolorchestra.envs.masorchestra.design import to_text
 from toolorchestra.envs.masorchestra.env import MASOrchestraEnv
-from toolorchestra.envs.masorchestra.mas_gpt import MASGPT
-from toolorchestra.envs.masorchestra.mas_zero import MASZero
-from toolorchestra.envs.masorchestra.supernet import MaAS, ScoreFlow
-from toolorchestra.envs.masorchestra.workflow_edits import single
-from toolorchestra.envs.masorchestra.workflow_search import METHODS, SearchBudget, Validation, search
 
 SOURCES = {"Math": "qwen2.5-7b", "MultiHopQA": "gpt-oss-120b"}
 FIT: dict[type[Any], dict[str, int]] = {

@@ -18,10 +18,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from examples.searches.workflows import INSTRUCTIONS, WorkflowNode, workflow_of
 from toolorchestra.agents.policies.base import Info, LearnedPolicy, play_episode
 from toolorchestra.envs.masorchestra.design import Design
 from toolorchestra.envs.masorchestra.orchestrators import Orchestrator
-from toolorchestra.envs.masorchestra.workflow_edits import INSTRUCTIONS, WorkflowNode, workflow_of
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.mentions import tokens
 

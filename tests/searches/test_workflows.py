@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import random
 
+from examples.searches.workflows import EDITS, Space, crossed, mutated, random_workflow, single
 from toolorchestra.envs.masorchestra.design import to_text
 from toolorchestra.envs.masorchestra.parser import parse_design
 from toolorchestra.envs.masorchestra.rules import AGENTS
-from toolorchestra.envs.masorchestra.workflow_edits import EDITS, Space, crossed, mutated, random_workflow, single
 
 SPACE = Space(AGENTS[:4], 6)
 

@@ -11,6 +11,7 @@ import gymnasium
 import msgspec
 import numpy as np
 
+from examples.searches.workflows import Space, random_workflow, single
 from toolorchestra.agents.policies.base import Info, LearnedPolicy
 from toolorchestra.agents.policies.published.question_vectors import QuestionVectors, adam
 from toolorchestra.agents.policies.published.routers import k_means
@@ -19,7 +20,6 @@ from toolorchestra.envs.masorchestra.design import Design, to_text
 from toolorchestra.envs.masorchestra.orchestrators import Orchestrator
 from toolorchestra.envs.masorchestra.parser import parse_design
 from toolorchestra.envs.masorchestra.rules import DesignFault
-from toolorchestra.envs.masorchestra.workflow_edits import Space, random_workflow, single
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.jsonl import read_jsonl
 

@@ -1,7 +1,7 @@
 """Search for workflows, the alternative to training an orchestrator, with the same sub-agents.
 
-A search proposes one workflow after the other (`toolorchestra.envs.masorchestra.workflow_strategies`) and measures each
-on a validation set, until a budget is spent. A proposal follows from the candidates before it and the seed alone, so a
+A search proposes one workflow after the other (`examples.searches.strategies`) and measures each on a validation set,
+until a budget is spent. A proposal follows from the candidates before it and the seed alone, so a
 search that goes on from its record gives the same result as one that was never interrupted.
 """
 
@@ -16,16 +16,13 @@ from typing import Any
 
 import msgspec
 
+from examples.searches.strategies import METHODS, WorkflowCandidate, WorkflowSearch
+from examples.searches.workflows import Space, single
 from toolorchestra.envs.masorchestra.design import to_text
 from toolorchestra.envs.masorchestra.env import MASOrchestraEnv
-from toolorchestra.envs.masorchestra.meta_agent import MetaAgentSearch
-from toolorchestra.envs.masorchestra.workflow_edits import Space, single
-from toolorchestra.envs.masorchestra.workflow_strategies import SEARCHES, WorkflowCandidate, WorkflowSearch
 from toolorchestra.toolscale.append_only import AppendOnly
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 
-METHODS: dict[str, type[WorkflowSearch]] = {**SEARCHES, "adas": MetaAgentSearch}
-"""Ways to search, by name: those of `SEARCHES`, and by a chat model that designs (option `model`)."""
 _TRIES = 50  # proposals drawn for one that is new
 
 
