@@ -11,11 +11,10 @@ import gymnasium
 import msgspec
 import numpy as np
 
+from examples.baselines.fitting import LearnedPolicy, QuestionVectors, adam, k_means, softmax
+from examples.baselines.routing import EvaluationBank, RoutingEvaluation
 from examples.searches.workflows import Space, random_workflow, single
-from toolorchestra.agents.policies.base import Info, LearnedPolicy
-from toolorchestra.agents.policies.published.question_vectors import QuestionVectors, adam
-from toolorchestra.agents.policies.published.routers import k_means
-from toolorchestra.agents.policies.routing import EvaluationBank, RoutingEvaluation
+from toolorchestra.agents.policies.base import Info
 from toolorchestra.envs.masorchestra.design import Design, to_text
 from toolorchestra.envs.masorchestra.orchestrators import Orchestrator
 from toolorchestra.envs.masorchestra.parser import parse_design
@@ -123,9 +122,7 @@ class MASGPT(Orchestrator, LearnedPolicy):
 
     def chances(self, question: str) -> list[float]:
         """Return the probability of each of `systems` for a question."""
-        scores = np.append(self._vectors.of(question), 1.0) @ self._weights
-        raised = np.exp(scores - scores.max())
-        return [float(one) for one in raised / raised.sum()]
+        return [float(one) for one in softmax(np.append(self._vectors.of(question), 1.0) @ self._weights)]
 
     def _trained(self) -> Any:
         """Return the weights of the softmax regression, shape ``(features, systems)``."""
@@ -134,9 +131,7 @@ class MASGPT(Orchestrator, LearnedPolicy):
         y = np.eye(len(self.systems))[[self.systems.index(pair.system) for pair in self.pairs]]
 
         def gradients(now: Sequence[Any]) -> list[Any]:
-            scores = x @ now[0]
-            raised = np.exp(scores - scores.max(1, keepdims=True))
-            return [x.T @ (raised / raised.sum(1, keepdims=True) - y) / len(x) + 1e-3 * now[0]]
+            return [x.T @ (softmax(x @ now[0]) - y) / len(x) + 1e-3 * now[0]]
 
         return adam([np.zeros((x.shape[1], len(self.systems)))], gradients)[0]
 

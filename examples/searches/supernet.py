@@ -16,10 +16,10 @@ from typing import Any, NamedTuple, Self
 import gymnasium
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
+from examples.baselines.fitting import Floats, LearnedPolicy, reinforced, softmax, unit
 from examples.searches.workflows import INSTRUCTIONS, WorkflowNode, workflow_of
-from toolorchestra.agents.policies.base import Info, LearnedPolicy, play_episode
+from toolorchestra.agents.policies.base import Info, play_episode
 from toolorchestra.envs.masorchestra.design import Design
 from toolorchestra.envs.masorchestra.orchestrators import Orchestrator
 from toolorchestra.toolscale.errors import OptionError
@@ -50,7 +50,7 @@ class Supernet(msgspec.Struct, frozen=True):
         return cls.of([*operators, (EXIT, "")], np.zeros((layers, len(operators) + 1, 2 + _WORDS)))
 
     @classmethod
-    def of(cls, operators: Sequence[tuple[str, str]], weights: NDArray[np.float64]) -> Supernet:
+    def of(cls, operators: Sequence[tuple[str, str]], weights: Floats) -> Supernet:
         """Return the one with an array of weights."""
         rows = tuple(tuple(tuple(map(float, row)) for row in layer) for layer in weights)
         return cls(tuple(operators), rows)
@@ -59,14 +59,14 @@ class Supernet(msgspec.Struct, frozen=True):
 class Drawn(NamedTuple):
     """A workflow as it was drawn: the question's features, and of each choice the layer, who was left, and who won."""
 
-    features: NDArray[np.float64]
+    features: Floats
     choices: tuple[tuple[int, tuple[int, ...], int], ...]
 
-    def gradient(self, weights: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+    def gradient(self, weights: Floats) -> tuple[float, Floats]:
         """Return the log-probability of these choices under weights, and its gradient."""
         total, gradient = 0.0, np.zeros_like(weights)
         for layer, able, won in self.choices:
-            chances = _chances(weights[layer, list(able)] @ self.features)
+            chances = softmax(weights[layer, list(able)] @ self.features)
             place = able.index(won)
             total += math.log(chances[place])
             gradient[layer, list(able)] -= np.outer(chances, self.features)
@@ -141,16 +141,17 @@ class MaAS(Orchestrator, LearnedPolicy):
             options: Further arguments of the policy.
         """
         policy = cls._untrained(env, split, seed, layers, options)
-        usual: float | None = None
-        for first in range(0, episodes, batch):
-            played = [_scored(env, policy, split, seed + number) for number in range(first, first + batch)]
-            found = [one for one in played if one is not None]
-            if not found:
-                continue
-            usual = usual or sum(cost for _, cost, _ in found) / len(found) or 1.0
-            rewards = np.array([score - cost_weight * cost / usual for score, cost, _ in found])
-            gradients = [drawn.gradient(policy.weights)[1] for *_, drawn in found]
-            policy._step(sum(g * (r - rewards.mean()) for g, r in zip(gradients, rewards, strict=True)), rate)
+
+        def play(weights: Floats, number: int) -> tuple[bool, float, Drawn] | None:
+            policy.weights = weights
+            info = play_episode(env, policy, seed=seed + number, options={"split": split})
+            judged = info["outcome"] in ("solved", "failed")
+            return (info["outcome"] == "solved", info["cost"], policy.drawn) if judged else None
+
+        sizes: dict[str, Any] = {"episodes": episodes, "batch": batch, "rate": rate, "cost_weight": cost_weight}
+        policy.weights = reinforced(
+            policy.weights, play, lambda drawn, now: drawn.gradient(now)[1], shortened=False, **sizes
+        )
         return policy._trained(options)
 
     @classmethod
@@ -164,10 +165,6 @@ class MaAS(Orchestrator, LearnedPolicy):
 
     def _trained(self, options: dict[str, Any]) -> Self:
         return type(self)(self.seed, Supernet.of(self.supernet.operators, self.weights), **options)
-
-    def _step(self, gradient: Any, rate: float) -> None:
-        """Go along a gradient, by a length of `rate` at most."""
-        self.weights = self.weights + rate * gradient / max(1.0, float(np.linalg.norm(gradient)))
 
     def learnt(self) -> dict[str, Any]:
         """Return the supernet."""
@@ -205,7 +202,7 @@ class MaAS(Orchestrator, LearnedPolicy):
         """Return the operators of a layer; none if it ends here."""
         if not able:
             raise OptionError("The supernet was trained with other kinds of agent: fit it on this environment.")
-        all_chances = dict(zip(able, _chances(self.weights[layer, able] @ self._features).tolist(), strict=True))
+        all_chances = dict(zip(able, softmax(self.weights[layer, able] @ self._features).tolist(), strict=True))
         taken: list[int] = []
         while able and len(taken) < self.width and sum(all_chances[one] for one in taken) < self.threshold:
             weights = [all_chances[one] for one in able]
@@ -270,7 +267,8 @@ class ScoreFlow(MaAS):
                 pairs += policy._pairs(env, split, place, draws, tries)
             before = policy.weights
             for _ in range(steps):
-                policy._step(_preference_gradient(pairs, policy.weights, before, beta), rate)
+                gradient = _preference_gradient(pairs, policy.weights, before, beta)
+                policy.weights = policy.weights + rate * unit(gradient, shortened=False)
         return policy._trained(options)
 
     def _pairs(
@@ -296,7 +294,7 @@ class ScoreFlow(MaAS):
 class _Repeated(Orchestrator):
     """Plays one workflow, drawn at the first episode, again and again."""
 
-    def __init__(self, drawing: MaAS, weights: NDArray[np.float64]) -> None:
+    def __init__(self, drawing: MaAS, weights: Floats) -> None:
         super().__init__(drawing.seed)
         self._drawing = drawing
         self._design: Design | None = None
@@ -321,20 +319,9 @@ class _Repeated(Orchestrator):
         return self._design
 
 
-def _scored(env: gymnasium.Env[Any, Any], policy: MaAS, split: str, seed: int) -> tuple[float, float, Drawn] | None:
-    """Return score and cost of an episode with the workflow that was drawn, or None if it was not judged."""
-    info = play_episode(env, policy, seed=seed, options={"split": split})
-    if info["outcome"] not in ("solved", "failed"):
-        return None
-    return float(info["outcome"] == "solved"), info["cost"], policy.drawn
-
-
 def _preference_gradient(
-    pairs: Sequence[tuple[Drawn, float, Drawn, float]],
-    weights: NDArray[np.float64],
-    before: NDArray[np.float64],
-    beta: float,
-) -> NDArray[np.float64]:
+    pairs: Sequence[tuple[Drawn, float, Drawn, float]], weights: Floats, before: Floats, beta: float
+) -> Floats:
     """Return the mean direction in which Score-DPO's loss falls."""
     total = np.zeros_like(weights)
     for better, high, worse, low in pairs:
@@ -347,15 +334,10 @@ def _preference_gradient(
     return total / max(1, len(pairs)) * 10
 
 
-def _question_features(question: str) -> NDArray[np.float64]:
+def _question_features(question: str) -> Floats:
     """Return a constant, the length, and counts of hashed words."""
     words = list(tokens(question))
     counts = np.zeros(_WORDS)
     for word in words:
         counts[zlib.crc32(word.encode()) % _WORDS] += 1
     return np.array([1.0, min(len(words), 200) / 200, *(np.minimum(counts, 8) / 8)])
-
-
-def _chances(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    raised = np.exp(scores - scores.max())
-    return np.asarray(raised / raised.sum())

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from examples.baselines.routing import RoutingEvaluation
 from examples.searches.mas_gpt import MASGPT, MASPair, paired, recorded
 from examples.searches.workflows import single
 from toolorchestra.agents.policies.base import play_episode
-from toolorchestra.agents.policies.routing import RoutingEvaluation
 from toolorchestra.algos.stats import mean_interval
 from toolorchestra.envs.masorchestra.design import to_text
 from toolorchestra.envs.masorchestra.env import MASOrchestraEnv

@@ -1,8 +1,8 @@
 """Routing by what experts did on training questions, and the router by k nearest neighbours.
 
 An evaluation is an expert's episode on a training question, recorded (`toolorchestra rollout --policy direct`) or
-played by `Router.fit`. Similarity is the cosine of TF-IDF weights of words. Routers of other papers are in
-`toolorchestra.agents.policies.published`.
+played by `Router.fit`. Similarity is the cosine of TF-IDF weights of words. Other routers are in
+`examples.baselines.routers`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from toolorchestra.agents.policies.base import Info, LearnedPolicy, play_episode
+from examples.baselines.fitting import LearnedPolicy
+from toolorchestra.agents.policies.base import Info, play_episode
 from toolorchestra.agents.policies.baselines import Direct
 from toolorchestra.agents.policies.expert_roles import ExpertRole, Proposal, choose, expert_roles, proposal, slug
 from toolorchestra.toolscale.errors import OptionError

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from examples.baselines.fitting import Floats, QuestionVectors, logistic_weights, sigmoid
+from examples.baselines.routing import EvaluationBank, Router, RoutingEvaluation, proposal_text
 from toolorchestra.agents.policies.baselines import Script
 from toolorchestra.agents.policies.expert_roles import ExpertRole, Proposal, proposal, slug
-from toolorchestra.agents.policies.published.question_vectors import Floats, QuestionVectors, logistic_weights, sigmoid
-from toolorchestra.agents.policies.routing import EvaluationBank, Router, RoutingEvaluation, proposal_text
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.mentions import tokens
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from examples.baselines.fitting import Floats, QuestionVectors, adam, k_means, sigmoid
+from examples.baselines.routing import EvaluationBank, EvaluationTable, Router
 from toolorchestra.agents.policies.baselines import Script
 from toolorchestra.agents.policies.expert_roles import plurality, proposal
-from toolorchestra.agents.policies.published.question_vectors import Floats, QuestionVectors, adam, sigmoid
-from toolorchestra.agents.policies.routing import EvaluationBank, EvaluationTable, Router
 from toolorchestra.toolscale.errors import OptionError
 
 
@@ -212,31 +212,6 @@ class IRTRouter(Router):
             return self.weight * chances[name] - (1 - self.weight) * float(shares[name])
 
         return max((name for name in experts if name in chances), key=worth, default=None)
-
-
-def k_means(rows: Floats, clusters: int, seed: int = 0, starts: int = 8) -> tuple[Floats, np.ndarray]:
-    """Return the centres of clusters and the cluster of each row: of several starts the closest fit."""
-    rng = np.random.default_rng(seed)
-    found = [_clustered(rows, clusters, rng) for _ in range(starts)]
-    return min(found, key=lambda one: float(((rows - one[0][one[1]]) ** 2).sum()))
-
-
-def _clustered(rows: Floats, clusters: int, rng: np.random.Generator, steps: int = 50) -> tuple[Floats, np.ndarray]:
-    """Return centres, drawn far apart at first (k-means++), and the cluster of each row."""
-    centres = rows[[rng.integers(len(rows))]]
-    while len(centres) < min(clusters, len(rows)):
-        distance = ((rows[:, None] - centres) ** 2).sum(2).min(1)
-        if distance.sum() <= 1e-12:  # fewer different rows than clusters
-            break
-        centres = np.vstack([centres, rows[rng.choice(len(rows), p=distance / distance.sum())]])
-    members = np.full(len(rows), -1)
-    for _ in range(steps):
-        nearest = ((rows[:, None] - centres) ** 2).sum(2).argmin(1)
-        if (nearest == members).all():
-            break
-        members = nearest
-        centres = np.array([rows[members == n].mean(0) if (members == n).any() else c for n, c in enumerate(centres)])
-    return centres, members
 
 
 def _factorised(table: EvaluationTable, vectors: QuestionVectors, size: int, seed: int) -> list[Floats]:

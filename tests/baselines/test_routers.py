@@ -8,11 +8,11 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
+from examples.baselines.cascade import FrugalGPT
+from examples.baselines.fitting import QuestionVectors, adam, logistic_weights, sigmoid
+from examples.baselines.routers import Avengers, IRTRouter, RouteLLM, k_means
+from examples.baselines.routing import EvaluationBank, Router, RoutingEvaluation
 from toolorchestra.agents.policies.base import play_episode
-from toolorchestra.agents.policies.published.cascade import FrugalGPT
-from toolorchestra.agents.policies.published.question_vectors import QuestionVectors, adam, logistic_weights, sigmoid
-from toolorchestra.agents.policies.published.routers import Avengers, IRTRouter, RouteLLM, k_means
-from toolorchestra.agents.policies.routing import EvaluationBank, Router, RoutingEvaluation
 from toolorchestra.toolscale.errors import OptionError
 
 HARD = ("prove", "theorem", "integral", "manifold", "lemma")

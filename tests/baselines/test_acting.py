@@ -9,12 +9,11 @@ import gymnasium as gym
 import msgspec
 import pytest
 
+from examples.baselines.acting import DepthFirstSearch, ReAct, RestGPT
+from examples.baselines.network import DyLAN, importance
 from toolorchestra.agents.policies.base import Policy, play_episode
 from toolorchestra.agents.policies.baselines import NO_ANSWER, Direct
 from toolorchestra.agents.policies.expert_roles import ExpertRole, slug
-from toolorchestra.agents.policies.published.acting import ReAct, RestGPT
-from toolorchestra.agents.policies.published.network import DyLAN, importance
-from toolorchestra.agents.policies.published.tree import DepthFirstSearch
 from toolorchestra.agents.policies.scripted_questions import worded
 from toolorchestra.envs.episode import ABANDONED, CallRecord
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError

@@ -8,16 +8,16 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from toolorchestra.agents.policies.base import play_episode
-from toolorchestra.agents.policies.published.agent_head import AgentHead
-from toolorchestra.agents.policies.published.router_r1 import (
+from examples.baselines.next_agent import (
     ANSWER,
+    AgentHead,
     Choice,
     RouterR1,
     group_advantages,
     log_chances,
     surrogate_gradient,
 )
+from toolorchestra.agents.policies.base import play_episode
 from toolorchestra.algos.stats import mean_interval
 from toolorchestra.toolscale.errors import OptionError
 

@@ -11,11 +11,10 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
+from examples.baselines.fitting import SepCMAES, maximised
+from examples.baselines.next_agent import STOP, AgentHead, Puppeteer, state_features
+from examples.baselines.trinity import ROLES, StateEncoder, Trinity
 from toolorchestra.agents.policies.base import Policy, play_episode
-from toolorchestra.agents.policies.published.agent_head import AgentHead, state_features
-from toolorchestra.agents.policies.published.evolution_strategy import SepCMAES, maximised
-from toolorchestra.agents.policies.published.puppeteer import STOP, Puppeteer
-from toolorchestra.agents.policies.published.trinity import ROLES, StateEncoder, Trinity
 from toolorchestra.algos.stats import mean_interval
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.task import Call
@@ -72,7 +71,7 @@ def test_the_policy_stops_only_once_something_was_proposed_and_after_its_last_st
     size = len(state_features("", (), 1))
     play_episode(env, Puppeteer(head=head({STOP: 9.0, "answer:gpt_5": 1.0}, size)), seed=1, options=TEST)
     assert names(env) == ["ask_gpt_5"]
-    play_episode(env, Puppeteer(head=head({STOP: 0.0, "answer:gpt_5": 1.0}, size), steps=3), seed=1, options=TEST)
+    play_episode(env, Puppeteer(head=head({STOP: 0.0, "answer:gpt_5": 1.0}, size), rounds=3), seed=1, options=TEST)
     assert names(env) == ["ask_gpt_5"] * 3
     play_episode(env, Puppeteer(head=head({STOP: 0.0, "answer:zoe": 1.0}, size)), seed=1, options=TEST)
     assert names(env) == ["ask_gpt_5"]  # trained with others: the first
@@ -180,7 +179,7 @@ def test_a_head_is_saved_and_loaded(tmp_path: Path):
     [
         Puppeteer,
         Trinity,
-        lambda: Puppeteer(head=head({STOP: 1.0}, 4), steps=0),
+        lambda: Puppeteer(head=head({STOP: 1.0}, 4), rounds=0),
         lambda: Trinity(head=head({STOP: 1.0}, 4), turns=0),
         lambda: SepCMAES(np.zeros(2), population=1),
     ],

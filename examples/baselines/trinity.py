@@ -9,7 +9,9 @@ from typing import Any, Self
 import gymnasium
 import numpy as np
 
-from toolorchestra.agents.policies.base import LearnedPolicy, play_episode
+from examples.baselines.fitting import Floats, LearnedPolicy, SepCMAES, maximised
+from examples.baselines.next_agent import AgentHead, given_head
+from toolorchestra.agents.policies.base import play_episode
 from toolorchestra.agents.policies.baselines import REVIEW, Baseline, Script, described
 from toolorchestra.agents.policies.expert_roles import (
     ExpertRole,
@@ -20,9 +22,6 @@ from toolorchestra.agents.policies.expert_roles import (
     same_proposal,
     slug,
 )
-from toolorchestra.agents.policies.published.agent_head import AgentHead, given_head
-from toolorchestra.agents.policies.published.evolution_strategy import SepCMAES, maximised
-from toolorchestra.agents.policies.published.question_vectors import Floats
 from toolorchestra.toolscale.errors import OptionError
 
 ROLES = ("thinker", "worker", "verifier")

@@ -7,7 +7,8 @@ from typing import Any, Self
 
 import gymnasium
 
-from toolorchestra.agents.policies.base import LearnedPolicy, play_episode
+from examples.baselines.fitting import LearnedPolicy
+from toolorchestra.agents.policies.base import play_episode
 from toolorchestra.agents.policies.baselines import REVIEW, Baseline, Script, described
 from toolorchestra.agents.policies.expert_roles import (
     ExpertRole,
