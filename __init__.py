@@ -12,7 +12,7 @@ Its packages are layers; each imports only those before it::
     toolscale    worlds: databases, domains, tools and tasks as data, verification, synthesis
     agents       chat models, priced experts, sub-agents, policies, the built-in model
     envs         environments: episodes, rules of the protocols, task sources, sandboxes
-    algos        learners: SFT, GRPO, nested GRPO, alternating online DPO, studies
+    algos        learners: SFT, GRPO, nested GRPO, alternating online DPO
     cli          the command ``toolorchestra``
 
 It imports neither torch nor transformers: learners are in `toolorchestra.algos`.

@@ -11,7 +11,6 @@
     advantages, losses       pure tensor functions
     selection                which episodes and tasks to train on
     stats, report            intervals, metrics, tables and curves
-    studies/                 the papers' comparisons
 
 Each learner is also a script, e.g. ``python algos/grpo.py``. The names below load torch when they are first used.
 """

@@ -22,9 +22,12 @@ from typing import Any
 import designers
 from provenance import provenance
 
-from toolorchestra.agents.policies.base import LearnedPolicy, Policy
-from toolorchestra.agents.policies.registry import BASELINES, make_policy, policy_class
-from toolorchestra.agents.policies.routing import EvaluationBank, Router
+from examples.baselines import BASELINES, EvaluationBank
+from examples.baselines.fitting import LearnedPolicy
+from examples.baselines.routing import Router
+from toolorchestra.agents.policies.base import Policy
+from toolorchestra.agents.policies.baselines import Baseline
+from toolorchestra.agents.policies.registry import POLICIES
 from toolorchestra.cli.environments import environment
 from toolorchestra.envs.playing import Reset, play_many
 from toolorchestra.envs.recording import Tally
@@ -35,6 +38,7 @@ ENVIRONMENTS: dict[str, dict[str, Any]] = {
     "ToolOrchestra-Restaurant-v0": {"tools": "full"},
     "ParaManager-Math-v0": {"final": "orchestrator", "counting": "run", "strategies": False},  # what they select counts
 }
+KINDS = BASELINES | {name: kind for name, kind in POLICIES.items() if issubclass(kind, Baseline)}
 ORDER = (
     "cheapest", "direct", "strongest", "direct+tools", "self-refine", "majority-vote", "fixed-workflow", "knn-router",
     "frugal-gpt", "route-llm", "avengers", "irt-router", "react", "rest-gpt", "dfs", "dylan", "puppeteer", "router-r1",
@@ -69,7 +73,7 @@ def play(name: str, options: dict[str, Any], policy: Callable[[], Policy], tasks
 
 def learnt(policy: str, env: Any, bank: EvaluationBank, fit: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """Return the options of a policy: what it learnt in an environment, if it learns."""
-    kind = policy_class(policy)
+    kind = KINDS[policy]
     if issubclass(kind, Router):
         return {"bank": bank}
     return kind.fit(env, **fit[policy]).learnt() if issubclass(kind, LearnedPolicy) else OPTIONS.get(policy, {})
@@ -139,7 +143,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="25 tasks, and little to learn from")
     parser.add_argument("--record", action="store_true", help=f"write the results to {RESULTS.name}")
     given = parser.parse_args()
-    assert sorted(ORDER) == sorted(BASELINES)
+    assert sorted(ORDER) == sorted(KINDS)
     if given.quick:
         given.tasks, given.questions = 25, 30
     found: dict[str, Any] = {}
@@ -157,7 +161,7 @@ def main() -> None:
             begun = time.perf_counter()
             more = learnt(policy, env, bank, QUICK if given.quick else FIT)
             fitted = time.perf_counter() - begun
-            one = play(name, options, lambda policy=policy, more=more: make_policy(policy, **more), tasks)  # type: ignore[misc]
+            one = play(name, options, lambda policy=policy, more=more: KINDS[policy](**more), tasks)  # type: ignore[misc]
             found[name]["policies"][policy] = report(policy, one | {"fit_seconds": round(fitted, 1)})
         env.close()
     searched = designed(given.environments, given.tasks, designers.QUICK if given.quick else designers.SIZES)

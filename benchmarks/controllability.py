@@ -32,10 +32,10 @@ import tyro
 from numpy.typing import NDArray
 from provenance import provenance
 
+from examples.baselines.routing import KNNRouter
 from toolorchestra.agents.builtin.model import TokenPolicy, prepare_torch
 from toolorchestra.agents.policies.base import Policy, play_episode
 from toolorchestra.agents.policies.baselines import Cheapest, Strongest
-from toolorchestra.agents.policies.routing import KNNRouter
 from toolorchestra.algos import grpo
 from toolorchestra.algos.evaluation import evaluate
 from toolorchestra.algos.group_rollouts import Curriculum, GroupRollouts

@@ -12,16 +12,18 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import provenance  # noqa: F401 - finds `examples`
+
+from examples.searches.mas_gpt import MASGPT
+from examples.searches.mas_zero import MASZero
+from examples.searches.search import SearchBudget, Validation, best, search
+from examples.searches.supernet import MaAS, ScoreFlow
+from examples.searches.workflows import INSTRUCTIONS, WorkflowNode, single, workflow_of
 from toolorchestra.agents.chat.base import ChatRequest, ScriptedChat
 from toolorchestra.agents.policies.base import Info, Policy
 from toolorchestra.envs.masorchestra.design import to_text
 from toolorchestra.envs.masorchestra.env import MASOrchestraEnv
-from toolorchestra.envs.masorchestra.mas_gpt import MASGPT
-from toolorchestra.envs.masorchestra.mas_zero import MASZero
 from toolorchestra.envs.masorchestra.orchestrators import SinglePolicy
-from toolorchestra.envs.masorchestra.supernet import MaAS, ScoreFlow
-from toolorchestra.envs.masorchestra.workflow_edits import INSTRUCTIONS, WorkflowNode, single, workflow_of
-from toolorchestra.envs.masorchestra.workflow_search import SearchBudget, Validation, best, search
 
 ENVIRONMENTS = {"MASOrchestra-High-Math-v0": "qwen2.5-7b", "MASOrchestra-High-MultiHopQA-v0": "gpt-oss-120b"}
 """Environments, and the model behind the agents of each."""

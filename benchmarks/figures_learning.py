@@ -7,8 +7,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import provenance  # noqa: F401 - finds `examples`
+
+from examples.studies import tmatr
 from toolorchestra.algos import design_statistics
-from toolorchestra.algos.studies import tmatr
 from toolorchestra.toolscale.svg_themes import svg_of
 
 

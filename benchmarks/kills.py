@@ -36,9 +36,9 @@ from typing import Any, NamedTuple
 from provenance import provenance
 
 import toolorchestra.algos  # makes settings that torch reads once
+from examples.studies import tmatr as tmatr_study
 from toolorchestra.algos import grpo, msarl, sft, tmatr, trl_trainers
 from toolorchestra.algos.rollout.multi_agent import Slot
-from toolorchestra.algos.studies import tmatr as tmatr_study
 from toolorchestra.cli.main import main as command_line
 from toolorchestra.toolscale.domain_folder import build_domain
 from toolorchestra.toolscale.synth.answer_store import RecordedModel

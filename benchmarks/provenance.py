@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 FIELDS = ("command", "date", "commit", "uncommitted", "versions", "processor", "cores")
+sys.path.append(str(Path(__file__).parents[1]))  # for `examples`, which some benchmarks run
 PACKAGES = ("toolorchestra", "gymnasium", "msgspec", "numpy", "torch", "transformers", "trl")
 
 

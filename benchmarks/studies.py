@@ -20,7 +20,7 @@ from pathlib import Path
 import tyro
 from provenance import provenance
 
-from toolorchestra.cli.main import main as command_line
+from examples.studies.__main__ import main as command_line
 
 
 @dataclass
@@ -50,12 +50,12 @@ def main(benchmark: Benchmark) -> None:
     for name in benchmark.studies:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            status = command_line(["study", name, *chosen, *kept])
+            status = command_line([name, *chosen, *kept])
         if status:
             raise SystemExit(f"The study {name} ended with status {status}.")
         record = {
             **provenance(),
-            "study": shlex.join(["toolorchestra", "study", name, *chosen]),
+            "study": shlex.join(["python", "-m", "examples.studies", name, *chosen]),
             "lines": printed.getvalue().splitlines(),
         }
         text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"

@@ -2,9 +2,9 @@
 
     python benchmarks/tmatr.py            writes benchmarks/results/tmatr.json, and a page with figures beside the runs
 
-The agents learn in turns, one of them alone, or both on each batch (`toolorchestra.algos.studies.tmatr`). All schedules
-of a seed begin with the same team. Each run is a process of its own, so its time includes everything a user waits for;
-the first schedule's includes the warm start. What a folder of runs holds already is not trained again.
+The agents learn in turns, one of them alone, or both on each batch (`examples.studies.tmatr`). All schedules of a seed
+begin with the same team. Each run is a process of its own, so its time includes everything a user waits for; the first
+schedule's includes the warm start. What a folder of runs holds already is not trained again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 import tyro
 from provenance import provenance
 
-from toolorchestra.algos.studies import tmatr
+from examples.studies import tmatr
 
 
 @dataclass

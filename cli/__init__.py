@@ -14,7 +14,7 @@ Each command is a dataclass in a module of its name:
     check       validate  robustness
     experts     experts (experts_evaluation)
     designs     mas
-    learn       select  train  recipes  study
+    learn       select  train  recipes
     extend      init, with its templates/
 
 `main` puts them together. They share `options` (types, bounds, groups of commands), `environments` (environments by

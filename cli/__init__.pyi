@@ -23,7 +23,6 @@ from . import (
     show as show,
     solvers as solvers,
     stats as stats,
-    study as study,
     synth as synth,
     tasks as tasks,
     train as train,

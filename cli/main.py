@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import get_type_hints
+from typing import Any, get_type_hints
 
 import tyro
 
@@ -35,7 +35,6 @@ from toolorchestra.cli.select import SelectCommand
 from toolorchestra.cli.serve import ServeCommand
 from toolorchestra.cli.show import ShowCommand
 from toolorchestra.cli.stats import StatsCommand
-from toolorchestra.cli.study import StudyCommand
 from toolorchestra.cli.synth import SUBCOMMANDS, SynthCommand
 from toolorchestra.cli.tasks import TasksCommand
 from toolorchestra.cli.train import TrainCommand
@@ -54,7 +53,7 @@ _GROUPS = {
     "masbench": "Problems with controlled structure: `make` tasks, `show` or draw (`figure`) one, `check` the "
     "generator.",
     "select": "Select what to learn from: demonstrations (`sft`), tasks for reinforcement learning (`rl`).",
-    "mas": "Check, draw, run and search for designs of multi-agent systems.",
+    "mas": "Check, draw and run designs of multi-agent systems.",
 }
 """Commands that have commands of their own."""
 _OUTPUTS = ("out", "record", "svg", "mermaid", "plot", "best", "runs", "export")
@@ -87,7 +86,6 @@ Command = subcommands(
         "train": TrainCommand,
         "recipes": RecipesCommand,
         "mas": MASCommand,
-        "study": StudyCommand,
         "init": InitCommand,
     },
     _GROUPS,
@@ -101,21 +99,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     cannot be written).
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
-    command: object = None
     if given == ["--version"]:
         from toolorchestra import __version__
 
         print(f"toolorchestra {__version__}")
         return 0
+    return run_command(Command, given, "toolorchestra", _DESCRIPTION)
+
+
+def run_command(commands: Any, given: Sequence[str], prog: str, description: str) -> int:
+    """Run one of some commands (see `subcommands`) with these arguments; return the exit status, as `main` does."""
+    command: object = None
     try:
-        check_command(given)
-        check_processes(given)
+        check_command(given, commands)
+        check_processes(given, prog)
         command = tyro.cli(
-            Command,
-            prog="toolorchestra",
-            description=_DESCRIPTION,
-            args=expand(given) or ["--help"],
-            config=COMMAND_CONFIG,
+            commands, prog=prog, description=description, args=expand(given) or ["--help"], config=COMMAND_CONFIG
         )
         for name in _OUTPUTS:
             if path := getattr(command, name, None):
@@ -170,7 +169,7 @@ def _drop_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def check_command(arguments: Sequence[str]) -> None:
+def check_command(arguments: Sequence[str], commands: Any = Command) -> None:
     """Raise an `UnknownNameError`, which suggests the nearest, if there is no command of this name.
 
     >>> check_command(["rolout", "ToolOrchestra-Restaurant-v0"])
@@ -178,7 +177,7 @@ def check_command(arguments: Sequence[str]) -> None:
         ...
     toolorchestra.toolscale.errors.UnknownNameError: Unknown command 'rolout'. Did you mean 'rollout'? Known: ...
     """
-    union, path = Command, "command"
+    union, path = commands, "command"
     for word in arguments:
         known = command_names(union)
         if not known or word.startswith("-") or (word not in known and _is_folder(path, word, arguments)):
@@ -190,11 +189,11 @@ def check_command(arguments: Sequence[str]) -> None:
         union, path = known[word], f"command of {word}"
 
 
-def check_processes(arguments: Sequence[str]) -> None:
+def check_processes(arguments: Sequence[str], prog: str = "toolorchestra") -> None:
     """Raise an `OptionError` if several processes were started for a command that is not for several."""
     if processes() > 1 and arguments[:1] and arguments[0] != "train" and not arguments[0].startswith("-"):
         raise OptionError(
-            f"`toolorchestra {arguments[0]}` is one process, and {processes()} were started together, which would all "
+            f"`{prog} {arguments[0]}` is one process, and {processes()} were started together, which would all "
             "do the same. Start it without `torchrun` or `accelerate launch`; commands that divide their work have "
             "`--workers`."
         )

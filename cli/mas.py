@@ -1,4 +1,4 @@
-"""The command `toolorchestra mas`: designs of multi-agent systems checked, drawn, run and searched for.
+"""The command `toolorchestra mas`: designs of multi-agent systems checked, drawn and run.
 
 Designs are read, run and drawn by `toolorchestra.envs.masorchestra`.
 """
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from toolorchestra.envs.masorchestra.design import Design
     from toolorchestra.envs.masorchestra.env import MASOrchestraEnv
     from toolorchestra.envs.masorchestra.rules import DesignFault
-    from toolorchestra.envs.masorchestra.workflow_strategies import WorkflowCandidate
 
 Degree = Literal["low", "high"]
 Parser = Literal["strict", "paper"]
@@ -97,7 +96,7 @@ class DrawDesignCommand(_DesignOptions):
 
 
 @dataclass(kw_only=True)
-class _QuestionOptions(CatalogOptions):
+class QuestionOptions(CatalogOptions):
     """The options that say which questions are asked, and which model is behind the agents."""
 
     source: str = "Math"
@@ -116,7 +115,8 @@ class _QuestionOptions(CatalogOptions):
     """Seed of the questions drawn, and of the noise of simulated agents."""
 
     @contextmanager
-    def _env(self, dom: Degree, **options: Any) -> Iterator[MASOrchestraEnv]:
+    def env(self, dom: Degree, **options: Any) -> Iterator[MASOrchestraEnv]:
+        """Yield the environment of the questions."""
         from toolorchestra.agents.chat.base import ChatModel
         from toolorchestra.agents.experts.simulated_chat import SimulatedChat
         from toolorchestra.envs.masorchestra.env import MASOrchestraEnv
@@ -134,7 +134,7 @@ class _QuestionOptions(CatalogOptions):
 
 
 @dataclass(kw_only=True)
-class RunDesignCommand(_QuestionOptions):
+class RunDesignCommand(QuestionOptions):
     """Run a design, or those of a scripted orchestrator, on questions."""
 
     design: Annotated[str | None, arg(metavar="FILE|-")] = None
@@ -165,7 +165,7 @@ class RunDesignCommand(_QuestionOptions):
         from toolorchestra.envs.masorchestra.design import Design
         from toolorchestra.envs.masorchestra.play import DesignPlay
 
-        with self._env(self.dom, parser=self.parser) as env:
+        with self.env(self.dom, parser=self.parser) as env:
             infos = self._play(env)
             play, last, task = env.play, env.episode, env.task
         assert isinstance(play, DesignPlay)
@@ -212,75 +212,7 @@ class RunDesignCommand(_QuestionOptions):
         return infos
 
 
-@dataclass(kw_only=True)
-class SearchDesignCommand(_QuestionOptions):
-    """Search for a workflow that answers the questions of a validation set."""
-
-    split: Split = "train"
-    """Split from which the validation set is drawn."""
-    method: Literal["evolution", "random", "tree", "aflow", "gptswarm"] = "evolution"
-    """Evolution with niches (EvoFlow), random workflows, Monte Carlo tree search over edits (with AFlow's choice of
-    parents: `aflow`), or learnt edges between fixed agents (GPTSwarm)."""
-    questions: int = 30
-    """Size of the validation set."""
-    candidates: int = 50
-    """Maximum number of workflows evaluated."""
-    budget: Annotated[float | None, arg(metavar="USD")] = None
-    """US dollars after which no further workflow is evaluated."""
-    max_agents: int = 8
-    """Maximum number of agents of a workflow."""
-    out: Annotated[Path, arg(metavar="FILE")] = Path("mas_search.jsonl")
-    """JSONL file of every candidate; the same command continues it."""
-    best: Annotated[Path | None, arg(metavar="FILE")] = None
-    """Write the best workflow's text here."""
-    json: bool = False
-    """Print the result as JSON."""
-
-    def run(self) -> int:
-        """Search, and report the best."""
-        from toolorchestra.envs.masorchestra import figure
-        from toolorchestra.envs.masorchestra.design import to_text
-        from toolorchestra.envs.masorchestra.workflow_search import best
-
-        with self._env("high") as env:
-            history = self._search(env)
-        found, single = best(history), history[0].score
-        if self.best is not None:
-            write_whole(self.best, to_text(found.design) + "\n")
-        if self.json:
-            return print_json(msgspec.to_builtins(found) | {"measured": len(history), "single": single})
-        low, high = found.interval
-        print(figure.text(found.design))
-        print(
-            f"best of {len(history)} workflows: {found.score:.0%} ({low:.0%} to {high:.0%}) of {found.episodes} "
-            f"questions, ${found.usd:.4f} and {found.seconds:.1f} s each; a single agent: {single:.0%}. "
-            "Measure it on other questions before you believe it."
-        )
-        return 0
-
-    def _search(self, env: MASOrchestraEnv) -> list[WorkflowCandidate]:
-        """Return the workflows evaluated, in their order."""
-        from toolorchestra.cli.display import progress_bars
-        from toolorchestra.envs.masorchestra.workflow_search import SearchBudget, Validation, search
-
-        budget = SearchBudget(self.candidates, self.budget)
-        validation = Validation.drawn(env, self.questions, self.seed, self.split)
-        options: dict[str, Any] = {"seed": self.seed, "max_agents": self.max_agents, "file": self.out}
-        highest = 0.0
-        with progress_bars() as progress:
-            bar = progress.add_task(self.method, total=self.candidates, note="")
-
-            def watch(candidate: WorkflowCandidate) -> None:
-                nonlocal highest
-                highest = max(highest, candidate.score)
-                progress.update(bar, advance=1, note=f"best {highest:.0%}")
-
-            return search(self.method, validation, budget, watch=watch, **options)
-
-
-MASCommand = subcommands(
-    {"check": CheckDesignCommand, "draw": DrawDesignCommand, "run": RunDesignCommand, "search": SearchDesignCommand}
-)
+MASCommand = subcommands({"check": CheckDesignCommand, "draw": DrawDesignCommand, "run": RunDesignCommand})
 
 
 def _read(file: str) -> str:

@@ -47,10 +47,6 @@ _FLAGS = {
     "price": "--price",
 }
 """How errors of a server call options."""
-_Rule = Literal["direct", "direct+tools", "majority-vote", "self-refine", "fixed-workflow", "strongest", "cheapest"]
-_Router = Literal["knn-router", "frugal-gpt", "route-llm", "avengers", "irt-router"]
-_Published = Literal["react", "rest-gpt", "dfs", "dylan", "puppeteer", "router-r1", "trinity"]
-RolloutPolicy = Literal["oracle", "noisy-oracle", "random", "llm", "null", _Rule, _Router, _Published]
 
 
 @dataclass
@@ -59,10 +55,11 @@ class RolloutCommand(SourceOptions, WorkerOptions):
 
     env: Env
     """Id of an environment, folder of a domain, or JSONL file of tasks."""
-    policy: RolloutPolicy = "oracle"
-    """Who plays. `oracle` and `noisy-oracle` know the reference trajectory; `llm` is any chat model (--model); the
-    others after `null` are baselines that query experts. In an environment with several agents `random`, `null` or
-    `llm` acts for all of them."""
+    policy: Annotated[str, arg(metavar="NAME|MODULE:CLASS")] = "oracle"
+    """Who plays. `oracle` and `noisy-oracle` know the reference trajectory; `llm` is any chat model (--model); `random`
+    and `null` know nothing. In an environment with several agents `random`, `null` or `llm` acts for all of them.
+    `direct`, `direct+tools`, `majority-vote`, `self-refine`, `fixed-workflow`, `strongest` and `cheapest` are baselines
+    that query experts. MODULE:CLASS is a policy of your own; the module may be in the current folder."""
     policy_options: NamedValues = field(default_factory=dict)
     """Arguments of the policy, e.g. `expert gpt-5` or `n 8`."""
     env_options: NamedValues = field(default_factory=dict)
@@ -105,6 +102,8 @@ class RolloutCommand(SourceOptions, WorkerOptions):
     """Print the summary as JSON."""
 
     def __post_init__(self) -> None:
+        if self.policy == "human":
+            raise UsageError("You play by `toolorchestra play`.")
         if self.policy == "llm" and self.model is None:
             raise UsageError("The policy `llm` needs a model: --model NAME --base-url URL, or --model PATH.")
         if self.policy != "llm" and (self.model or self.base_url):
@@ -129,7 +128,8 @@ class RolloutCommand(SourceOptions, WorkerOptions):
         with closing(playable(self.env, **self._env_options())) as env:
             resets = self._resets(env.source)
         policy = make_policy()  # wrong options are refused before a file is made
-        file = self.out or Path("rollouts") / f"{Path(self.env).name}.{self.policy}.{self.split}.jsonl"
+        name = self.policy.rpartition(":")[2]
+        file = self.out or Path("rollouts") / f"{Path(self.env).name}.{name}.{self.split}.jsonl"
         spent: list[Usage] = []
         began = time.perf_counter()
         with (

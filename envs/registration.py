@@ -12,9 +12,7 @@ Registering imports neither the environments nor their tasks: an entry point is 
 from __future__ import annotations
 
 import functools
-import os
 import re
-import sys
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -185,7 +183,9 @@ def protocol_module(env_id: str) -> ModuleType:
     'toolorchestra.envs.msarl'
     """
     if own := _OWN.fullmatch(env_id):
-        return _own_module(own[1])
+        from toolorchestra.agents.policies.registry import own_module
+
+        return own_module(own[1])
     if not is_multiagent(env_id):
         raise UnknownNameError("environment with several agents", env_id, multiagent_ids())
     return import_module(PROTOCOLS[env_id.split("-")[0]].entry_point)
@@ -229,15 +229,3 @@ def make_multiagent(env_id: str, **options: Any) -> MultiAgentEnv:
     env: MultiAgentEnv = made if isinstance(made, MultiAgentEnv) else import_module(_EXTERNAL).ExternalEnv(made)
     env.home = home.__name__
     return env
-
-
-def _own_module(name: str) -> ModuleType:
-    """Return a module that may be in the current folder: a program has only its own folder in the path."""
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
-    try:
-        return import_module(name)
-    except ModuleNotFoundError as error:
-        if not f"{name}.".startswith(f"{error.name}."):
-            raise
-        raise OptionError(f"There is no module {name!r}, neither installed nor in {os.getcwd()}.") from None

@@ -5,11 +5,14 @@ from __future__ import annotations
 import doctest
 import importlib
 import pkgutil
+from pathlib import Path
 
 import pytest
 
 import toolorchestra
 
+ROOT = Path(__file__).parent.parent
+EXAMPLES = ("baselines", "searches", "studies")
 PACKAGES = ("toolscale", "agents", "envs", "algos", "cli")
 EXTRAS = {
     "datasets", "httpx2", "inspect_ai", "matplotlib", "mcp", "openai", "openenv", "scipy", "skyrl_gym", "torch",
@@ -27,7 +30,8 @@ def modules() -> list[str]:
             for module in pkgutil.walk_packages(found.__path__, f"{found.__name__}.")
             if not module.name.endswith(".__main__")
         ]
-    return names
+    files = (file for folder in EXAMPLES for file in sorted((ROOT / "examples" / folder).glob("[a-z]*.py")))
+    return [*names, *(".".join(file.relative_to(ROOT).with_suffix("").parts) for file in files)]
 
 
 @pytest.mark.parametrize("name", modules())

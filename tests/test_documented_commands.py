@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import gymnasium as gym
 import pytest
 import tyro
 
+from examples.studies.__main__ import Command as Study, main as study
 from toolorchestra.algos.config_files import LEARNERS, config_argument, options_of
 from toolorchestra.cli.main import COMMAND_CONFIG, Command, expand, main
 from toolorchestra.cli.options import command_names
@@ -25,7 +27,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 BLOCK = re.compile(r"^ *(```+)(\w*)[^\n]*\n(.*?)^ *\1 *$", re.MULTILINE | re.DOTALL)
 PROGRAM = re.compile(
     r"(?:\w+=\S+ )*(?:(?:torchrun|accelerate launch) (?:--\S+ (?:[\w.]+ )?)*)?(?:(?:python3? )?-m )?(?:python )?"
-    r"(?:\.\./)?(?:(?:\S+/bin/)?toolorchestra(?:\.cli)?|(?P<script>(?:algos|benchmarks|examples)/\w+\.py))"
+    r"(?:\.\./)?(?:(?:\S+/bin/)?toolorchestra(?:\.cli)?|(?P<script>(?:algos|benchmarks|examples)/\w+\.py|examples\.\w+))"
     r"(?: (?P<rest>.*))?$"
 )
 """How our commands begin: `toolorchestra …`, `python algos/grpo.py …`, `torchrun --nproc_per_node 8 -m …`."""
@@ -106,6 +108,9 @@ def parse_command(words: list[str]) -> None:
 
 def check_script(script: str, words: list[str]) -> None:
     """A script is there, and it has the options."""
+    if script.startswith("examples."):
+        parse(importlib.import_module(f"{script}.__main__").Command, words, config=COMMAND_CONFIG)
+        return
     code = (ROOT / script).read_text(encoding="utf-8")
     learners = {module: learner for learner, (module, _) in LEARNERS.items()}
     if script.startswith("algos/"):
@@ -119,11 +124,11 @@ def check_script(script: str, words: list[str]) -> None:
 
 
 @cache
-def helped(*command: str) -> frozenset[str]:
+def helped(*command: str, of: Callable[[list[str]], int] = main) -> frozenset[str]:
     """Return the options in the help of a command."""
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        assert main([*command, "--help"]) == 0, command
+        assert of([*command, "--help"]) == 0, command
     return frozenset(re.findall(r"(?<![\w-])--[a-z][\w-]*", printed.getvalue()))
 
 
@@ -182,6 +187,7 @@ def test_every_option_in_prose_is_one_of_a_command(page: Path) -> None:
         code = script.read_text(encoding="utf-8")
         known |= set(re.findall(r'"(--[\w-]+)"', code))
         known |= {f"--{name.replace('_', '-')}" for name in re.findall(r"^    (\w+): .*=", code, re.MULTILINE)}
+    known |= {option for command in commands(Study) for option in helped(*command, of=study)}
     known |= {option for options in OTHERS.values() for option in options}
     for span in spans:
         option = re.match(r"--[\w-]+", span)

@@ -170,6 +170,7 @@ def test_a_comparison_is_complete(name: str, equations: int, tables: int, figure
 def test_what_a_comparison_calls_done_has_a_test_or_a_command_that_exists(
     page: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    from examples.studies.__main__ import main as study
     from toolorchestra.cli.main import main
 
     for row in beside(page):
@@ -185,11 +186,12 @@ def test_what_a_comparison_calls_done_has_a_test_or_a_command_that_exists(
             words = proof.split()
             if test:
                 assert f"def {test}(" in (ROOT / file).read_text(encoding="utf-8"), proof
-            elif words[0] == "python":
+            elif words[0] == "python" and words[1] != "-m":
                 assert (ROOT / words[1]).is_file(), proof
             else:
-                names = list(itertools.takewhile(lambda word: re.fullmatch(r"[a-z]+", word), words[1:]))[:2]
-                assert words[0] == "toolorchestra", proof
-                assert main([*names[:1], "--help"]) == 0
+                command = {"toolorchestra": main, "python -m examples.studies": study}
+                program = next(name for name in command if proof.startswith(f"{name} "))
+                name = proof.removeprefix(program).split()[0]
+                assert command[program]([name, "--help"]) == 0
                 options = set(re.findall(r"--[a-z-]+", capsys.readouterr().out))
                 assert {word for word in words if word.startswith("--")} <= options, proof

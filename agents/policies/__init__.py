@@ -10,11 +10,11 @@
       ├ ChatPolicy, HumanPolicy
       ├ ConsensusPolicy, ExplorerPolicy     ask several experts
       └ Baseline                    fixed rules to compare with
-          ├ Direct ─ Strongest, Cheapest, Router ─ KNNRouter
+          ├ Direct ─ Strongest, Cheapest
           └ DirectWithTools, MajorityVote, SelfRefine, FixedWorkflow
 
-`published` has baselines of other papers. `make_policy` makes a policy by name, and `play_episode` plays an episode
-with one.
+`make_policy` makes a policy by name, and `play_episode` plays an episode with one. Baselines of other papers are in
+``examples/baselines``.
 """
 
 import lazy_loader

@@ -1,9 +1,4 @@
-from .base import (
-    LearnedPolicy as LearnedPolicy,
-    Policy as Policy,
-    play_episode as play_episode,
-    write_calls as write_calls,
-)
+from .base import Policy as Policy, play_episode as play_episode, write_calls as write_calls
 from .baselines import (
     Baseline as Baseline,
     Cheapest as Cheapest,
@@ -24,17 +19,5 @@ from .reference import (
     OraclePolicy as OraclePolicy,
     RandomPolicy as RandomPolicy,
 )
-from .registry import (
-    BASELINES as BASELINES,
-    POLICIES as POLICIES,
-    make_policy as make_policy,
-    policy_class as policy_class,
-)
-from .routing import (
-    EvaluationBank as EvaluationBank,
-    EvaluationTable as EvaluationTable,
-    KNNRouter as KNNRouter,
-    Router as Router,
-    RoutingEvaluation as RoutingEvaluation,
-)
+from .registry import POLICIES as POLICIES, make_policy as make_policy, policy_class as policy_class
 from .scripted_questions import NamedStepPolicy as NamedStepPolicy, ScriptedQuestionPolicy as ScriptedQuestionPolicy

@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import gymnasium
 import msgspec
@@ -53,26 +53,6 @@ class Policy(ABC):
     @abstractmethod
     def act(self, observation: str, info: Info) -> Any:
         """Return the action that follows `observation`: text, or structured calls."""
-
-
-class LearnedPolicy(Policy):
-    """A policy that learns from episodes: `fit` returns one that has, and `learnt` what it has learnt."""
-
-    @classmethod
-    @abstractmethod
-    def fit(cls, env: gymnasium.Env[Any, Any], *, split: str = "train", seed: int = 0, **options: Any) -> Self:
-        """Return a policy that has learnt from episodes in `env`, which it plays itself.
-
-        Args:
-            env: The environment; it is left open.
-            split: Split of the tasks that are played.
-            seed: Of the episodes' seeds and of everything random in learning.
-            options: How much is played, and further arguments of the policy.
-        """
-
-    @abstractmethod
-    def learnt(self) -> dict[str, Any]:
-        """Return the arguments that make an equal policy, as for other environments and processes."""
 
 
 def play_episode(env: gymnasium.Env[Any, Any], policy: Policy, **reset: Any) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 They read only what an orchestrator reads, and play every protocol whose tools are experts or sub-agents. On questions
 they give the answer that their rule selects. In a domain, where experts propose the next call, they make that call and
-ask again until an answer is proposed. `toolorchestra.agents.policies.routing` has a baseline that learns.
+ask again until an answer is proposed. Baselines that learn are in ``examples/baselines``.
 """
 
 from __future__ import annotations

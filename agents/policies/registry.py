@@ -3,60 +3,81 @@
 from __future__ import annotations
 
 import importlib
+import os
+import sys
+from types import ModuleType
 from typing import Any
 
 from toolorchestra.agents.policies.base import Policy
+from toolorchestra.agents.policies.baselines import (
+    Cheapest,
+    Direct,
+    DirectWithTools,
+    FixedWorkflow,
+    MajorityVote,
+    SelfRefine,
+    Strongest,
+)
 from toolorchestra.agents.policies.chat_policy import ChatPolicy
 from toolorchestra.agents.policies.human import HumanPolicy
 from toolorchestra.agents.policies.reference import NoisyOraclePolicy, NullPolicy, OraclePolicy, RandomPolicy
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 
 POLICIES: dict[str, type[Policy]] = {
+    "cheapest": Cheapest,
+    "direct": Direct,
+    "direct+tools": DirectWithTools,
+    "fixed-workflow": FixedWorkflow,
     "human": HumanPolicy,
     "llm": ChatPolicy,
+    "majority-vote": MajorityVote,
     "noisy-oracle": NoisyOraclePolicy,
     "null": NullPolicy,
     "oracle": OraclePolicy,
     "random": RandomPolicy,
+    "self-refine": SelfRefine,
+    "strongest": Strongest,
 }
 """Policies by name."""
-BASELINES: dict[str, str] = {
-    "avengers": "published.routers.Avengers",
-    "cheapest": "baselines.Cheapest",
-    "dfs": "published.tree.DepthFirstSearch",
-    "direct": "baselines.Direct",
-    "direct+tools": "baselines.DirectWithTools",
-    "dylan": "published.network.DyLAN",
-    "fixed-workflow": "baselines.FixedWorkflow",
-    "frugal-gpt": "published.cascade.FrugalGPT",
-    "irt-router": "published.routers.IRTRouter",
-    "knn-router": "routing.KNNRouter",
-    "majority-vote": "baselines.MajorityVote",
-    "puppeteer": "published.puppeteer.Puppeteer",
-    "react": "published.acting.ReAct",
-    "rest-gpt": "published.acting.RestGPT",
-    "route-llm": "published.routers.RouteLLM",
-    "router-r1": "published.router_r1.RouterR1",
-    "self-refine": "baselines.SelfRefine",
-    "strongest": "baselines.Strongest",
-    "trinity": "published.trinity.Trinity",
-}
-"""Further policies by name, imported on first use: see `toolorchestra.agents.policies.baselines`."""
 
 
 def policy_class(name: str) -> type[Policy]:
-    """Return the class of a policy by name, or raise `UnknownNameError`."""
-    if name in POLICIES:
-        return POLICIES[name]
-    if name not in BASELINES:
-        raise UnknownNameError("policy", name, {**POLICIES, **BASELINES})
-    module, _, kind = BASELINES[name].rpartition(".")
-    found: type[Policy] = getattr(importlib.import_module(f"toolorchestra.agents.policies.{module}"), kind)
-    return found
+    """Return the class of a policy: one of `POLICIES`, or ``module:Class``, one of your own.
+
+    Raises:
+        UnknownNameError: There is no policy of this name.
+        OptionError: There is no such module, or it has no policy of this name.
+    """
+    module, own, kind = name.partition(":")
+    if own:
+        found = getattr(own_module(module), kind, None)
+        if not (isinstance(found, type) and issubclass(found, Policy)):
+            raise OptionError(f"The module {module!r} has no policy {kind!r}.")
+        return found
+    if name not in POLICIES:
+        raise UnknownNameError("policy", name, POLICIES)
+    return POLICIES[name]
+
+
+def own_module(name: str) -> ModuleType:
+    """Return a module that may be in the current folder: a program has only its own folder in the path.
+
+    Raises:
+        OptionError: There is no such module.
+    """
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    try:
+        if all(part.isidentifier() for part in name.split(".")):
+            return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if not f"{name}.".startswith(f"{error.name}."):
+            raise
+    raise OptionError(f"There is no module {name!r}, neither installed nor in {os.getcwd()}.")
 
 
 def make_policy(name: str, **options: Any) -> Policy:
-    """Return a policy by name (one of `POLICIES` or `BASELINES`), made with `options`.
+    """Return a policy by name (see `policy_class`), made with `options`.
 
     Raises `UnknownNameError` for another name, and `OptionError` for options that the policy does not have.
     """

@@ -4,7 +4,6 @@ env, prompts                         the environment, and what an orchestrator r
 design, rules, parser                designs, the rules that they obey, and reading them from text
 design_runner, subagents             runs a design; the agents that it is made of
 orchestrators, teacher               policies that design
-workflow_search, _strategies, _edits search for one workflow for all questions
 figure                               designs and their runs as pictures
 """
 

@@ -1,8 +1,7 @@
 """Scripted orchestrators: designs by rule, as baselines and as lower and upper bounds.
 
 Those that are `privileged` read the task's hidden graph. For a learned one see
-`toolorchestra.agents.policies.chat_policy.ChatPolicy`, for searched ones
-`toolorchestra.envs.masorchestra.workflow_search`.
+`toolorchestra.agents.policies.chat_policy.ChatPolicy`, for searched ones ``examples/searches``.
 """
 
 from __future__ import annotations

@@ -13,14 +13,14 @@ import gymnasium
 import pytest
 
 import toolorchestra  # noqa: F401  (registers the environments)
+from examples.baselines import BASELINES, AgentHead, EvaluationBank
+from examples.baselines.routing import RoutingEvaluation
 from toolorchestra.agents.builtin import CompactRenderer
 from toolorchestra.agents.chat import ChatRequest, OpenAIChat, RateLimitedChat, RecordingChat, ReplayChat, ScriptedChat
 from toolorchestra.agents.experts import Catalog, SimulatedChat
 from toolorchestra.agents.policies import (
-    BASELINES,
     ChatPolicy,
     ConsensusPolicy,
-    EvaluationBank,
     ExplorerPolicy,
     HumanPolicy,
     NoisyOraclePolicy,
@@ -29,10 +29,9 @@ from toolorchestra.agents.policies import (
     Policy,
     QueryingOraclePolicy,
     RandomPolicy,
-    RoutingEvaluation,
-    make_policy,
 )
-from toolorchestra.agents.policies.published import AgentHead
+from toolorchestra.agents.policies.baselines import Baseline
+from toolorchestra.agents.policies.registry import POLICIES as REGISTERED
 from toolorchestra.agents.problems import GroundTruth, Problem
 from toolorchestra.toolscale.errors import ExpertError
 
@@ -122,12 +121,9 @@ POLICIES: dict[str, tuple[str, dict[str, Any], Callable[[], Policy]]] = {
     "explorer": ("ParaManager-Math-v0", {"sandbox": "process"}, ExplorerPolicy),
     "consensus": ("ParaManager-Math-v0", {"sandbox": "process"}, ConsensusPolicy),
     **{
-        name: (
-            "ParaManager-Math-v0",
-            {"sandbox": "process"},
-            lambda name=name: make_policy(name, **LEARNT.get(name, {})),
-        )
-        for name in BASELINES
+        name: ("ParaManager-Math-v0", {"sandbox": "process"}, lambda name=name, kind=kind: kind(**LEARNT.get(name, {})))
+        for name, kind in (REGISTERED | BASELINES).items()
+        if issubclass(kind, Baseline)
     },
 }
 

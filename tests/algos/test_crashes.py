@@ -155,7 +155,7 @@ def test_a_second_training_is_refused_and_leaves_the_folder_where_it_is(tmp_path
 
 
 def test_a_study_whose_trainings_another_process_makes_is_refused(tmp_path: Path) -> None:
-    from toolorchestra.algos.studies import tmatr
+    from examples.studies import tmatr
 
     with Claim.of_folder(tmp_path / "runs"), pytest.raises(InUseError, match=f"process {os.getpid()}"):
         tmatr.run(1, 1, runs=tmp_path / "runs")
@@ -163,7 +163,7 @@ def test_a_study_whose_trainings_another_process_makes_is_refused(tmp_path: Path
 
 @pytest.mark.long
 def test_a_study_names_the_training_that_failed(tmp_path: Path) -> None:
-    from toolorchestra.algos.studies import tmatr
+    from examples.studies import tmatr
 
     told = r"The training joint-0 ended with status 4: error: .*joint-0 is being written"
     with Claim.of_folder(tmp_path / "joint-0"), pytest.raises(OutputError, match=told):

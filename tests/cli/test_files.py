@@ -4,7 +4,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from toolorchestra.cli.files import print_json, read_recorded, with_folder
@@ -52,12 +51,6 @@ def test_mas_records_into_a_new_folder(run: Run, tmp_path: Path):
     assert picture.read_text(encoding="utf-8").startswith("<svg")
 
 
-def test_a_study_writes_into_a_new_folder(run: Run, tmp_path: Path):
-    file = tmp_path / "new" / "study.json"
-    assert run("study", "paramanager", "--questions", 1, "--samples", 1, "--out", file).code == 0
-    assert msgspec.json.decode(file.read_bytes())["questions"] == 1
-
-
 def test_what_is_played_is_recorded_in_a_new_folder(
     run: Run, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -80,9 +73,8 @@ def test_tasks_are_written_into_new_folders(run: Run, folder: str, tmp_path: Pat
 
 def test_a_folder_that_cannot_be_made_is_named_before_anything_is_played(run: Run, folder: str, tmp_path: Path):
     (tmp_path / "file").touch()
-    for command in (("play", folder, "--record"), ("study", "paramanager", "--out")):
-        output = run(*command, tmp_path / "file" / "x.jsonl")
-        assert output.code == 4
-        problem = f"{tmp_path / 'file' / 'x.jsonl'} cannot be written: {tmp_path / 'file'} is a file, not a folder."
-        assert output.err == f"error: {problem} Give another path.\n"
-        assert output.out == ""
+    output = run("play", folder, "--record", tmp_path / "file" / "x.jsonl")
+    assert output.code == 4
+    problem = f"{tmp_path / 'file' / 'x.jsonl'} cannot be written: {tmp_path / 'file'} is a file, not a folder."
+    assert output.err == f"error: {problem} Give another path.\n"
+    assert output.out == ""

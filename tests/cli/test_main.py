@@ -40,7 +40,7 @@ def test_every_command_is_there():
     )
     assert [words[0] for words in COMMANDS if len(words) == 1] == [
         *names.split(),
-        *("robustness", "select", "schema", "train", "recipes", "mas", "study", "init"),
+        *("robustness", "select", "schema", "train", "recipes", "mas", "init"),
     ]
     assert tuple(words[1] for words in COMMANDS if words[0] == "synth" and len(words) == 2) == SUBCOMMANDS
 
@@ -86,7 +86,7 @@ def test_the_version_is_printed(run: Run):
         (("rolout", "x", "--episodes", "3"), "rollout"),
         (("experts", "lst"), "list"),
         (("experts", "tool-confg", "x"), "tool-config"),
-        (("mas", "serch"), "search"),
+        (("mas", "drwa"), "draw"),
         (("synth", "taskz"), "tasks"),
         (("train", "grop", "--env", "x"), "grpo"),
         (("train", "multi_grpo"), "multi-grpo"),

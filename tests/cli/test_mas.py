@@ -10,7 +10,6 @@ import pytest
 from toolorchestra.cli.main import main
 from toolorchestra.envs.episode import read_episodes
 from toolorchestra.envs.masorchestra.design import Agent, Design, to_text
-from toolorchestra.envs.masorchestra.parser import parse_design
 
 PAIR = Design(
     dom="high",
@@ -83,20 +82,6 @@ def test_a_design_that_breaks_a_rule_is_reported(file: Path, capsys: pytest.Capt
     file.write_text("I would ask two agents.")
     assert main(["mas", "run", "--design", str(file)]) == 1
     assert "Rule `thinking`" in capsys.readouterr().out
-
-
-def test_a_search_is_recorded_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found, record = tmp_path / "best.txt", tmp_path / "search.jsonl"
-    command = ["mas", "search", "--method", "tree", "--questions", "4", "--model", "qwen2.5-7b"]
-    command += ["--out", str(record), "--best", str(found)]
-    assert main([*command, "--candidates", "3", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["measured"] == 3
-    assert main([*command, "--candidates", "5"]) == 0
-    assert "best of 5 workflows" in capsys.readouterr().out
-    assert isinstance(parse_design(found.read_text()), Design)
-    assert len(record.read_text().splitlines()) == 6
-    assert main([*command, "--candidates", "5", "--seed", "1"]) == 2
-    assert "another search" in capsys.readouterr().err
 
 
 def test_a_design_is_run_with_a_real_model(file: Path, fake_server: Any, capsys: pytest.CaptureFixture[str]) -> None:

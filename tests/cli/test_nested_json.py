@@ -10,8 +10,8 @@ import gymnasium as gym
 import msgspec
 import pytest
 
+from examples.baselines.routing import EvaluationBank
 from toolorchestra.agents.policies.human import _typed
-from toolorchestra.agents.policies.routing import EvaluationBank
 from toolorchestra.algos.rollout.starts import json_or_text
 from toolorchestra.cli.main import main
 from toolorchestra.envs.model_judge import read_reply

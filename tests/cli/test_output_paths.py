@@ -76,9 +76,7 @@ def test_a_file_where_a_folder_should_be_is_named_by_every_command(run: Run, fol
         (("masbench", "make", "--depth", 2, "--out", out), out),
         (("export", folder, out), out),
         (("mas", "run", "--record", out), out),
-        (("mas", "search", "--candidates", 1, "--questions", 1, "--out", out), out),
         (("experts", "ask", "qwen3-8b", "--count", 5, "--out", out), out),
-        (("study", "masbench", "--questions", 4, "--out", domain), domain),
         (("synth", "preferences", folder, "--out", domain), domain),
         (("synth", "tasks", folder, "--count", 5, "--out", out), out),
         (("synth", "adversarial", "--domains", "restaurant", "--count", 1, "--out", out), out),
@@ -92,16 +90,8 @@ def test_a_file_where_a_folder_should_be_is_named_by_every_command(run: Run, fol
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder in which nothing can be made, as /proc")
-def test_a_place_that_cannot_be_written_is_found_before_any_work_is_done(
-    run: Run, folder: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from toolorchestra.algos.studies import masbench, paramanager
-
-    for study in (masbench, paramanager):
-        monkeypatch.setattr(study, "run", lambda *_, **__: pytest.fail("nothing is played"))
+def test_a_place_that_cannot_be_written_is_found_before_any_work_is_done(run: Run, folder: str) -> None:
     commands = [
-        ("study", "masbench", "--out"),
-        ("study", "paramanager", "--out"),
         ("rollout", folder, "--out"),
         ("experts", "fit", "answers.jsonl", "--name", "x", "--plot"),
         ("mas", "run", "--svg"),

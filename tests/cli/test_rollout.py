@@ -179,6 +179,11 @@ def test_a_model_that_cannot_be_reached_at_all_is_a_mistake(
     ("options", "message"),
     [
         (["--policy", "llm"], "needs a model"),
+        (["--policy", "human"], "`toolorchestra play`"),
+        (["--policy", "orcale"], "Did you mean 'oracle'?"),
+        (["--policy", "json:loads"], "The module 'json' has no policy 'loads'."),
+        (["--policy", "no.such:One"], "There is no module 'no.such'"),
+        (["--policy", ":One"], "There is no module ''"),
         (["--model", "x"], "are for --policy llm"),
         (["--episodes", "0"], "must be at least 1"),
         (["--policy", "llm", "--model", "x", "--api-key-env", "KEY"], "give its --base-url"),

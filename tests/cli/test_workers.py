@@ -106,12 +106,6 @@ def test_tasks_attacks_and_evaluations_are_the_same_files(run: Run, quick_folder
         assert files[0].read_bytes() == files[1].read_bytes()
 
 
-@pytest.mark.long
-def test_a_study_is_the_same_page(run: Run) -> None:
-    options = ("study", "masbench", "--questions", 1)
-    assert run(*options, *TWO).out == run(*options).out
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

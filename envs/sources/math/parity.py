@@ -3,7 +3,7 @@
 Each asks whether a number is even or odd that takes a computation to know: the remainder of a power, the tens digit of
 a product. Of every family and split half are even and half are odd, so whoever answers in words alone solves half of
 them. The tool `evaluate` knows the numbers of the problem by their names, so the skill of its user is to write the
-right expression. TMATR's study of schedules (`toolorchestra.algos.studies.tmatr`) needs tools that are worth their
+right expression. TMATR's study of schedules (`examples/studies/tmatr.py`) needs tools that are worth their
 while in skilled hands only. All problems are of level 1. Not covered: problems whose answer can be reasoned out
 (`toolorchestra.envs.sources.math.source`).
 """

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import gymnasium as gym
 import pytest
 
-from toolorchestra.agents.policies.base import LearnedPolicy, play_episode
+from toolorchestra.agents.policies.base import play_episode
 from toolorchestra.agents.policies.baselines import (
     NO_ANSWER,
     Baseline,
@@ -27,16 +27,14 @@ from toolorchestra.agents.policies.expert_roles import (
     proposal,
     same_proposal,
 )
-from toolorchestra.agents.policies.published.agent_head import AgentHead
-from toolorchestra.agents.policies.registry import BASELINES, make_policy, policy_class
-from toolorchestra.agents.policies.routing import EvaluationBank, KNNRouter, Router, RoutingEvaluation
+from toolorchestra.agents.policies.registry import POLICIES
 from toolorchestra.cli import main as cli
-from toolorchestra.cli.rollout import RolloutPolicy
-from toolorchestra.envs.episode import CallRecord, read_episodes, write_episodes
+from toolorchestra.envs.episode import CallRecord, read_episodes
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.task import Call
 from toolorchestra.toolscale.tool import Status
 
+BASELINES = [kind for kind in POLICIES.values() if issubclass(kind, Baseline)]
 Answer = Callable[[str, dict[str, Any], int], Any]
 """What a call of a tool with arguments returns, given how many calls of it came before; None: it fails."""
 
@@ -288,15 +286,10 @@ def test_without_a_reviewer_another_expert_is_shown_the_answers():
     assert desk.final_answer == "4"
 
 
-@pytest.mark.parametrize("name", sorted(BASELINES))
-def test_a_missing_tool_is_named(name: str):
-    options: dict[str, Any] = {}
-    if issubclass(policy_class(name), Router):
-        options = {"bank": EvaluationBank([RoutingEvaluation("How many?", "ada", True, 1.0)])}
-    elif name in ("puppeteer", "router-r1", "trinity"):
-        options = {"head": AgentHead(("stop",), ((1.0,),))}
+@pytest.mark.parametrize("kind", BASELINES)
+def test_a_missing_tool_is_named(kind: type[Baseline]):
     with pytest.raises(OptionError, match="make this one with tools='full'"):
-        play(make_policy(name, **options), [schema("get_dish")], lambda *_: None)  # type: ignore[arg-type]
+        play(kind(), [schema("get_dish")], lambda *_: None)
 
 
 def test_tools_are_needed_only_by_what_uses_them():
@@ -304,57 +297,10 @@ def test_tools_are_needed_only_by_what_uses_them():
         play(DirectWithTools(), [expert("ask_ada")], lambda *_: "12")
 
 
-@pytest.mark.parametrize("make", [lambda: MajorityVote(n=0), lambda: SelfRefine(n=0), lambda: KNNRouter(bank=None)])
+@pytest.mark.parametrize("make", [lambda: MajorityVote(n=0), lambda: SelfRefine(n=0)])
 def test_impossible_options_are_refused(make: Callable[[], Baseline]):
     with pytest.raises(OptionError):
         make()
-
-
-# --------------------------------------------------------------------------------------------------------- routing
-
-EVALUATIONS = [
-    RoutingEvaluation("Add the apples and the pears", "ada", True, 3.0),
-    RoutingEvaluation("Add the apples and the pears", "bob_2_5", True, 1.0),
-    RoutingEvaluation("Translate the poem", "ada", True, 3.0),
-    RoutingEvaluation("Translate the poem", "bob_2_5", False, 1.0),
-    RoutingEvaluation("Translate the letter", "ada", True, 3.0),
-    RoutingEvaluation("Translate the letter", "bob_2_5", True, 1.0),
-]
-
-
-def test_the_nearest_questions_share_rare_words():
-    bank = EvaluationBank(EVALUATIONS)
-    assert bank.nearest("Translate a poem", 2) == ["Translate the poem", "Translate the letter"]
-    assert bank.nearest("", 1) == ["Add the apples and the pears"]  # nothing in common with any: the first
-
-
-def test_the_best_expert_is_asked_and_of_equals_the_cheapest():
-    bank = EvaluationBank(EVALUATIONS)
-    assert bank.best("Add pears", ["ada", "bob_2_5"], 1) == "bob_2_5"
-    assert bank.best("Translate a poem", ["ada", "bob_2_5"], 2) == "ada"
-    assert bank.best("Translate a poem", ["zoe"], 2) is None
-
-
-def test_the_router_asks_the_expert_that_the_bank_recommends():
-    bank = EvaluationBank(
-        [RoutingEvaluation("How many?", "bob_2_5", True, 1.0), RoutingEvaluation("How many?", "ada", False, 1.0)]
-    )
-    assert play(KNNRouter(bank=bank), EXPERTS, lambda *_: "12").calls_by_turn == [["ask_bob_2_5"]]
-    unknown = EvaluationBank([RoutingEvaluation("How many?", "zoe", True, 1.0)])
-    assert play(KNNRouter(bank=unknown), EXPERTS, lambda *_: "12").calls_by_turn == [["ask_ada"]]
-
-
-def test_a_bank_is_saved_and_loaded(tmp_path: Path):
-    EvaluationBank(EVALUATIONS).save(tmp_path / "bank.json")
-    assert EvaluationBank.load(tmp_path / "bank.json").evaluations == tuple(EVALUATIONS)
-    with pytest.raises(OptionError, match="cannot be read"):
-        EvaluationBank.load(tmp_path / "none.json")
-    (tmp_path / "odd.json").write_text("{}")
-    with pytest.raises(OptionError, match="expected the JSON list of evaluations"):
-        EvaluationBank.load(tmp_path / "odd.json")
-    (tmp_path / "odd.jsonl").write_text("")
-    with pytest.raises(OptionError, match="at least one evaluation"):
-        EvaluationBank.load(tmp_path / "odd.jsonl")
 
 
 @pytest.fixture(scope="module")
@@ -362,30 +308,16 @@ def math() -> gym.Env[Any, Any]:
     return gym.make("ParaManager-Math-v0")
 
 
-def test_a_router_learns_by_playing_or_from_the_same_episodes_recorded(math: gym.Env[Any, Any], tmp_path: Path):
-    router = KNNRouter.fit(math, questions=4, seed=7)
-    assert len(router.bank.evaluations) == 12  # three models
-    for evaluation in range(4):
-        for model in ("gpt-oss-20b", "qwen3-30b-2507", "qwen3-coder-30b"):
-            play_episode(math, Direct(expert=model), seed=7 + evaluation, options={"split": "train"})
-            write_episodes(tmp_path / "played.jsonl", [math.unwrapped.episode])  # type: ignore[attr-defined]
-    assert EvaluationBank.load(tmp_path / "played.jsonl").evaluations == router.bank.evaluations
-    info = play_episode(math, router, seed=0, options={"split": "test"})
-    assert info["outcome"] in ("solved", "failed")
-
-
-@pytest.mark.parametrize(
-    "name", [name for name in sorted(BASELINES) if not issubclass(policy_class(name), LearnedPolicy)]
-)
+@pytest.mark.parametrize("kind", BASELINES)
 @pytest.mark.parametrize("source", ["Math", "Restaurant"])
 @pytest.mark.parametrize(("protocol", "options"), [("ParaManager", {}), ("ToolOrchestra", {"tools": "full"})])
 def test_every_baseline_plays_questions_and_domains_by_the_rules(
-    protocol: str, options: dict[str, Any], source: str, name: str
+    protocol: str, options: dict[str, Any], source: str, kind: type[Baseline]
 ):
     env = gym.make(f"{protocol}-{source}-v0", **options)
     outcomes = []
     for seed in range(4):
-        policy = make_policy(name)
+        policy = kind()
         assert not policy.privileged
         outcomes.append(play_episode(env, policy, seed=seed, options={"difficulty": (1, 2)})["outcome"])
         calls = list(env.unwrapped.episode.calls)  # type: ignore[attr-defined]
@@ -413,10 +345,6 @@ def test_voting_over_samples_beats_one_sample(math: gym.Env[Any, Any]):
     direct = share(Direct())
     assert share(MajorityVote(n=7)) > direct + 0.03
     assert share(FixedWorkflow()) > direct + 0.03
-
-
-def test_every_baseline_can_be_named_on_the_command_line():
-    assert set(BASELINES) < set(get_args(RolloutPolicy))
 
 
 def test_baselines_play_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
