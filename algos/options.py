@@ -11,7 +11,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
+
+import tyro
 
 from toolorchestra.algos.batching import spread
 from toolorchestra.algos.launch import launched_sharded, processes
@@ -43,6 +45,18 @@ def learners_of(env_id: str) -> str:
     """
     names = [name for name in (OWN_LEARNERS.get(env_id.split("-")[0]), "multi_grpo") if name]
     return " or ".join(f"`python algos/{name}.py --env {env_id}`" for name in names)
+
+
+@dataclass
+class CommandLine:
+    """What a command line may say beside a learner's options."""
+
+    config: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None
+    """YAML file whose keys are these options, or the name of a recipe (`toolorchestra recipes`). Options on the command
+    line go first."""
+    smoke: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Run at toy size: a tiny random model instead of those given, two steps, small batches. All else stays as it is;
+    the folder is that of `output` with -smoke."""
 
 
 @dataclass

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from toolorchestra import cli
-from toolorchestra.algos.config_files import LEARNERS, config_text
-from toolorchestra.algos.recipes.shipped import recipe_file, recipe_names
+from toolorchestra.algos.config_files import LEARNERS, config_text, recipe_file, recipe_names
 
 Run = Callable[..., Any]
 MULTI_AGENT = "MSARL-Math-v0"
