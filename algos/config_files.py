@@ -19,7 +19,7 @@ import inspect
 import json
 import sys
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -201,18 +201,22 @@ def parse_options(
         OptionError: The file holds what is no option, or a value of another type; or the options cannot be used.
         SystemExit: The command line holds such a thing, or asks for help.
     """
-    from toolorchestra.algos.options import CommandLine
+    from toolorchestra.algos.options import RARE, CommandLine
 
     words = list(sys.argv[1:] if arguments is None else arguments)
     file = config_argument(words)
-    given = ConfigFile.read(file).words(kind) if file else ()
+    given: Iterable[str] = ConfigFile.read(file).words(kind) if file else ()
     # Checked when all is read, and not by tyro, which would name the class of wrong options.
-    unchecked = type(
+    made: Any = type(
         kind.__name__, (kind, CommandLine), {"__post_init__": lambda _: None, "__module__": kind.__module__}
     )
-    read: Any = tyro.cli(
-        dataclass(unchecked), prog=prog, description=inspect.getdoc(kind), args=[*given, *words], console_outputs=shown
-    )
+    dataclass(made)
+    if not {"-h", "--help", "--help-all"}.isdisjoint(words):
+        hints = {} if "--help-all" in words else typing.get_type_hints(kind, include_extras=True)
+        rare = {name: hint for name, hint in hints.items() if RARE in getattr(hint, "__metadata__", ())}
+        made.__annotations__ = {name: tyro.conf.Suppress[hint] for name, hint in rare.items()}
+        given, words = (), ["--help"]
+    read = tyro.cli(made, prog=prog, description=inspect.getdoc(kind), args=[*given, *words], console_outputs=shown)
     options = kind(**{one.name: getattr(read, one.name) for one in dataclasses.fields(kind) if one.init})
     if read.smoke:
         from toolorchestra.algos import ranks

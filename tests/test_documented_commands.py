@@ -123,7 +123,7 @@ def helped(*command: str) -> frozenset[str]:
     """Return the options in the help of a command."""
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        assert main([*command, "--help"]) == 0, command
+        assert main([*command, "--help-all" if command[:1] == ("train",) and command[1:] else "--help"]) == 0, command
     return frozenset(re.findall(r"(?<![\w-])--[a-z][\w-]*", printed.getvalue()))
 
 

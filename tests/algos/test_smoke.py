@@ -27,14 +27,13 @@ KEPT = {
 UNBOUNDED = {
     "seed": "no size",
     "micro_batch": "rows of one pass, of a batch that is bounded",
-    "keep_checkpoints": "how many of the checkpoints stay",
+    "save_total_limit": "how many of the checkpoints stay",
     "keep_rollouts": "how often rollouts are written",
     "lora_rank": "of an adapter over a tiny model",
-    "warmup": "steps of those that there are",
+    "warmup_steps": "steps of those that there are",
     "max_ids": "turns and their tokens are bounded, and what came before decides how long a prompt is",
     "eval_every": "the more, the fewer evaluations; of two batches",
     "max_staleness": "what is generated at a time is bounded",
-    "noise": "lines of a printed text",
 }
 """The whole numbers among the options that a run keeps, and why it is short all the same."""
 AT_ONCE = ("paramanager-4b-rl",)
