@@ -37,6 +37,13 @@ Schedule = Literal["constant", "linear", "cosine", "inverse_sqrt"]
 """Schedules of the learning rate, by the names of transformers."""
 SHARDED_OPTIMIZERS: tuple[OptimizerName, ...] = ("adamw", "rmsprop", "sgd")
 """Optimisers whose state is divided like the weights (`shard`)."""
+AT_LEAST_0 = ("learning_rate", "lora_rank", "warmup_steps", "eval_samples", "eval_every", "beta", "importance_cap",
+              "keep_rollouts", "max_staleness", "steps")  # fmt: skip
+AT_LEAST_1 = ("save_total_limit", "micro_batch", "in_flight", "eval_tasks", "updates", "batch", "replays", "groups",
+              "general_limit", "questions", "max_calls", "rounds", "stage_steps", "minibatch", "epochs",
+              "min_pairs")  # fmt: skip
+SHARES = ("sft_error", "error", "ask", "general_share")
+"""Options of any learner that are in [0, 1]; those above have a minimum."""
 OWN_LEARNERS = {"MSARL": "msarl", "TMATR": "tmatr"}
 """The learner of a protocol of several agents that has one of its own; `multi_grpo` trains any."""
 
@@ -165,13 +172,13 @@ class LearnerOptions(ABC):
                 f"{self.env!r} is an environment of one agent, and this learner trains several together. "
                 f"Train it by GRPO: `python algos/grpo.py --env {self.env}`."
             )
+        self.require_at_least(0, *AT_LEAST_0)
+        self.require_at_least(1, *AT_LEAST_1)
         if self.memory is not None and self.memory <= 0:
             raise OptionError(f"`memory` must be above 0, got {self.memory}.")
-        if self.save_total_limit is not None:
-            self.require_at_least(1, "save_total_limit")
-        self.require_at_least(0, "lora_rank")
-        if self.warmup_steps is not None:
-            self.require_at_least(0, "warmup_steps")
+        for name in SHARES:
+            if not 0 <= (share := getattr(self, name, 0)) <= 1:
+                raise OptionError(f"`{name}` must lie in [0, 1], got {share!r}.")
         if not self.lora_rank and (self.lora_alpha is not None or self.lora_targets or self.quantize):
             raise OptionError(
                 "`lora_alpha`, `lora_targets` and `quantize` are about adapters over a frozen model: give `lora_rank`."
@@ -190,10 +197,6 @@ class LearnerOptions(ABC):
                 f"`shard` divides the state of the optimisers {', '.join(SHARDED_OPTIMIZERS)}, not that of "
                 f"{self.optimizer}. Choose one of them."
             )
-        if self.micro_batch is not None:
-            self.require_at_least(1, "micro_batch")
-        if self.learning_rate is not None and self.learning_rate < 0:
-            raise OptionError(f"`learning_rate` must be at least 0, got {self.learning_rate}.")
         if (self.template_options or self.call_format) and self.small:
             raise OptionError(
                 "Built-in models have no chat template: give `template_options` and `call_format` with a model."
@@ -202,10 +205,10 @@ class LearnerOptions(ABC):
             raise OptionError("`resume` needs checkpoints: leave `save_every` above 0.")
 
     def require_at_least(self, minimum: int, *names: str) -> None:
-        """Raise an `OptionError` if one of these options is below a minimum."""
+        """Raise an `OptionError` if one of these options is there, given, and below a minimum."""
         for name in names:
-            if getattr(self, name) < minimum:
-                raise OptionError(f"`{name}` must be at least {minimum}, got {getattr(self, name)!r}.")
+            if (value := getattr(self, name, None)) is not None and value < minimum:
+                raise OptionError(f"`{name}` must be at least {minimum}, got {value!r}.")
 
     def require_groups(self, *names: str) -> None:
         """Raise an `OptionError` if one of these numbers of rollouts, which are compared, is below 2."""
@@ -332,12 +335,8 @@ class TrainOptions(LearnerOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.require_at_least(1, "in_flight")
-        self.require_at_least(0, "eval_samples", "eval_every")
-        if self.eval_tasks is not None:
-            self.require_at_least(1, "eval_tasks")
-        if not 0 <= self.sft_error <= 1 or self.temperature <= 0:
-            raise OptionError("`sft_error` must lie in [0, 1], and `temperature` must be above 0.")
+        if self.temperature <= 0:
+            raise OptionError(f"`temperature` must be above 0, got {self.temperature}.")
         if not 0 < self.vllm_gpu_memory_utilization < 1:
             share = self.vllm_gpu_memory_utilization
             raise OptionError(f"`vllm_gpu_memory_utilization` must lie between 0 and 1, got {share}.")
@@ -409,10 +408,7 @@ class ClippedOptions(TrainOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.require_at_least(1, "steps", "updates")
-        self.require_at_least(0, "keep_rollouts")
-        if self.importance_cap is not None and self.importance_cap < 0:
-            raise OptionError(f"`importance_cap` must be at least 0, got {self.importance_cap}.")
+        self.require_at_least(1, "steps")
         if not 0 < self.epsilon < 1 or self.epsilon_high <= 0:
             raise OptionError("`epsilon` must lie in (0, 1), and `epsilon_high` above 0.")
 

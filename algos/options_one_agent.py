@@ -74,11 +74,6 @@ class TrainSFT(DemonstrationOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("error", "ask", "general_share"):
-            if not 0.0 <= getattr(self, name) <= 1.0:
-                raise OptionError(f"`{name}` must lie in [0, 1], got {getattr(self, name)!r}.")
-        self.require_at_least(0, "steps")
-        self.require_at_least(1, "batch", "replays", "general_limit")
         if is_multiagent(self.env):
             self._require_recordings()
         elif self.models or self.share:
@@ -128,7 +123,6 @@ class GroupOptions(ClippedOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.require_at_least(1, "groups")
         self.require_groups("group_size")
         if self.groups * self.group_size % self.updates:
             raise OptionError(
@@ -189,11 +183,8 @@ class TrainGRPO(GroupOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.require_at_least(0, "max_staleness")
         if self.max_staleness:
             self._require_asynchrony()
-        if self.beta < 0:
-            raise OptionError(f"`beta` must be at least 0, got {self.beta}.")
         if self.preference_text and not self.preference:
             raise OptionError("`preference_text` puts a `preference` into words; give the weights as well.")
 

@@ -51,7 +51,6 @@ class TrainTeam(TrainOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.require_at_least(1, "questions")
         if self.evaluate_only and (self.resume or not self.eval_samples):
             raise OptionError("`evaluate_only` needs `eval_samples` above 0, and has nothing to resume.")
         if self.servers and self.sampler != "vllm-server":
@@ -131,7 +130,6 @@ class TrainMSARL(TrainClipped):
                 f"{self.env!r} is not played by a reasoner and a helper, which this learner trains. "
                 f"Train its agents together: {learners_of(self.env)}."
             )
-        self.require_at_least(1, "max_calls")
         self.require_groups("paths", "interpretations")
         if self.reasoner_advantage not in NESTED_RULES:
             raise UnknownNameError("rule for the reasoner's advantage", self.reasoner_advantage, NESTED_RULES)
@@ -228,7 +226,6 @@ class TrainTMATR(TrainTeam):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.require_at_least(1, "rounds", "stage_steps", "minibatch", "epochs", "min_pairs")
         if self.rollouts < 2:
             raise OptionError(f"A pair is of two episodes: `rollouts` {self.rollouts} is below 2.")
         if not self.schedule:
