@@ -214,7 +214,8 @@ def parse_options(
     if not {"-h", "--help", "--help-all"}.isdisjoint(words):
         hints = {} if "--help-all" in words else typing.get_type_hints(kind, include_extras=True)
         rare = {name: hint for name, hint in hints.items() if RARE in getattr(hint, "__metadata__", ())}
-        made.__annotations__ = {name: tyro.conf.Suppress[hint] for name, hint in rare.items()}
+        suppress: Any = tyro.conf.Suppress
+        made.__annotations__ = {name: suppress[hint] for name, hint in rare.items()}
         given, words = (), ["--help"]
     read = tyro.cli(made, prog=prog, description=inspect.getdoc(kind), args=[*given, *words], console_outputs=shown)
     options = kind(**{one.name: getattr(read, one.name) for one in dataclasses.fields(kind) if one.init})

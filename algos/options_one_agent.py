@@ -16,25 +16,7 @@ Filter = Literal["homogeneity", "format", "calls", "invalid"]
 
 
 @dataclass
-class DemonstrationOptions(LearnerOptions):
-    """Options of the episodes that a policy learns from."""
-
-    episodes: tuple[Path, ...] = ()
-    """JSONL files of episodes to learn from (solved ones only); none: the oracles play."""
-    teacher: Rare[TeacherName | None] = None
-    """Who plays: ``oracle`` (and a noisy one), ``asking`` (the same, but it queries experts now and then), ``explorer``
-    (queries experts at random; solved episodes count) or ``designer`` (writes designs of several kinds; a noisy one
-    injects errors). None: a teacher that suits the tools of the environment."""
-    error: Rare[float] = 0.4
-    """Probability that the noisy oracle errs in a turn."""
-    ask: Rare[float] = 0.4
-    """Probability that an ``asking`` teacher queries an expert in a turn."""
-    replays: Rare[int] = 4
-    """Noisy episodes played per task."""
-
-
-@dataclass
-class TrainSFT(DemonstrationOptions):
+class TrainSFT(LearnerOptions):
     """Teach a policy, or each policy of a game, by masked supervised fine-tuning on episodes."""
 
     builtin_rate = 2e-3
@@ -54,6 +36,18 @@ class TrainSFT(DemonstrationOptions):
     share: bool = False
     """One policy, ``shared``, for all agents of a game."""
     output: Path = Path("runs/sft")
+    episodes: tuple[Path, ...] = ()
+    """JSONL files of episodes to learn from (solved ones only); none: the oracles play."""
+    teacher: Rare[TeacherName | None] = None
+    """Who plays: ``oracle`` (and a noisy one), ``asking`` (the same, but it queries experts now and then), ``explorer``
+    (queries experts at random; solved episodes count) or ``designer`` (writes designs of several kinds; a noisy one
+    injects errors). None: a teacher that suits the tools of the environment."""
+    error: Rare[float] = 0.4
+    """Probability that the noisy oracle errs in a turn."""
+    ask: Rare[float] = 0.4
+    """Probability that an ``asking`` teacher queries an expert in a turn."""
+    replays: Rare[int] = 4
+    """Noisy episodes played per task."""
     general: tuple[str, ...] = ()
     """Files of general reasoning data with GeneralThought's columns (JSONL, CSV or Parquet), or
     ``general-thought@COMMIT`` for the hub: its verified rows are learnt from beside the episodes (ToolOrchestra §4.4).
@@ -100,39 +94,7 @@ class TrainSFT(DemonstrationOptions):
 
 
 @dataclass
-class GroupOptions(ClippedOptions):
-    """Options of groups of rollouts."""
-
-    groups: int = 16
-    """Tasks per batch."""
-    group_size: int = 8
-    """Rollouts per task."""
-    updates: int = 1
-    """Optimiser steps per batch of rollouts, each on its share of the rows."""
-    filters: tuple[Filter, ...] = ("homogeneity", "format", "invalid")
-    """Filters before the loss: groups of nearly equal reward (homogeneity), rollouts in which a message does not keep
-    to the format of calls (format), rollouts without an answer (invalid): ToolOrchestra §3.2. A wrong argument or an
-    unknown tool is no wrong format; ``calls`` drops these rollouts as well."""
-    min_std: Rare[float] = 0.1
-    """Minimal standard deviation of a group's rewards that the homogeneity filter lets pass."""
-    scale: bool = True
-    """Divide advantages by the deviation of their group's rewards (Eq. 3). It makes all groups count alike: where all
-    are solved, the smallest difference in cost then weighs as much as success does elsewhere."""
-    resample: Rare[int] = 1
-    """How often dropped groups are replaced by playing further tasks."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.require_groups("group_size")
-        if self.groups * self.group_size % self.updates:
-            raise OptionError(
-                f"{self.groups} groups of {self.group_size} rollouts cannot be shared among {self.updates} updates. "
-                "Let `updates` divide groups × group_size."
-            )
-
-
-@dataclass
-class TrainGRPO(GroupOptions):
+class TrainGRPO(ClippedOptions):
     """Train a policy with GRPO; without `model`, make, warm-start and train the built-in one."""
 
     many_processes = True
@@ -154,6 +116,23 @@ class TrainGRPO(GroupOptions):
     """Probability that an ``asking`` teacher queries an expert in a turn."""
     steps: int = 60
     """Batches of rollouts."""
+    groups: int = 16
+    """Tasks per batch."""
+    group_size: int = 8
+    """Rollouts per task."""
+    updates: int = 1
+    """Optimiser steps per batch of rollouts, each on its share of the rows."""
+    filters: tuple[Filter, ...] = ("homogeneity", "format", "invalid")
+    """Filters before the loss: groups of nearly equal reward (homogeneity), rollouts in which a message does not keep
+    to the format of calls (format), rollouts without an answer (invalid): ToolOrchestra §3.2. A wrong argument or an
+    unknown tool is no wrong format; ``calls`` drops these rollouts as well."""
+    min_std: Rare[float] = 0.1
+    """Minimal standard deviation of a group's rewards that the homogeneity filter lets pass."""
+    scale: bool = True
+    """Divide advantages by the deviation of their group's rewards (Eq. 3). It makes all groups count alike: where all
+    are solved, the smallest difference in cost then weighs as much as success does elsewhere."""
+    resample: Rare[int] = 1
+    """How often dropped groups are replaced by playing further tasks."""
     beta: float = 0.0
     """Weight of the KL divergence from the starting policy in the loss."""
     aggregation: Rare[Literal["grpo", "dapo"]] = "grpo"
@@ -183,6 +162,12 @@ class TrainGRPO(GroupOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.require_groups("group_size")
+        if self.groups * self.group_size % self.updates:
+            raise OptionError(
+                f"{self.groups} groups of {self.group_size} rollouts cannot be shared among {self.updates} updates. "
+                "Let `updates` divide groups × group_size."
+            )
         if self.max_staleness:
             self._require_asynchrony()
         if self.preference_text and not self.preference:
