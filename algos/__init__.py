@@ -6,7 +6,9 @@
     msarl, tmatr             the papers' learners for a reasoner and a helper, and for a team
     multi_grpo               GRPO for each agent of any environment
     options                  what each learner can be told, without torch
-    config_files             options from YAML files; `recipes/` are those of the papers, `smoke` makes any run small
+    config_files             options from the command line and YAML files; `recipes/` has the papers', as files
+    smoke                    makes any run small
+    dry_run                  the memory that a run needs
     trainer                  the training run; `multi_agent_trainer` for several agents
     advantages, losses       pure tensor functions
     selection                which episodes and tasks to train on

@@ -1,4 +1,4 @@
-"""Options of learners from YAML files: `--config FILE`, whose keys are the options of the learner.
+"""Options of learners from the command line and from YAML files: `--config FILE`, whose keys are those options.
 
     learner: grpo                 # of `toolorchestra train --config FILE`; with `train grpo` it may be left out
     env: ToolOrchestra-All-v0
@@ -7,12 +7,11 @@
     about: {…}                    # anything, for readers only
 
 Options on the command line go before those of the file. Every run writes its own to ``config.yaml`` in its folder,
-which is such a file. Shipped files are `toolorchestra.algos.recipes`.
+which is such a file. The recipes, trainings of the papers, are shipped files (`algos/recipes`).
 """
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import dataclasses
 import importlib
@@ -20,18 +19,18 @@ import inspect
 import json
 import sys
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 import tyro
 import yaml
 
 from toolorchestra import __version__
-from toolorchestra.algos.recipes.shipped import recipe_file
-from toolorchestra.toolscale.errors import DomainError, OptionError, unknown_name
+from toolorchestra.toolscale.errors import DomainError, OptionError, UnknownNameError, unknown_name
 from toolorchestra.toolscale.writing import write_whole
 from toolorchestra.toolscale.yaml_reader import dump_yaml, parse_yaml
 
@@ -49,6 +48,7 @@ LEARNERS = {
 RECORD = "config.yaml"
 """Name of the file in the folder of a run that holds its options."""
 _BESIDE = ("learner", "about")
+_RECIPES = Path(__file__).parent / "recipes"
 
 Options = TypeVar("Options", bound="LearnerOptions")
 
@@ -63,6 +63,26 @@ def options_of(learner: str) -> type[LearnerOptions]:
 def learner_of(kind: type) -> str | None:
     """Return the name of the learner with these options; None for one that is not of this library."""
     return next((name for name, (_, options) in LEARNERS.items() if options.endswith(f".{kind.__name__}")), None)
+
+
+def recipe_names() -> list[str]:
+    """Return the names of the shipped recipes.
+
+    >>> recipe_names()[-1]
+    'toolorchestra-8b'
+    """
+    return sorted(file.stem for file in _RECIPES.glob("*.yaml"))
+
+
+def recipe_file(name: str) -> Path:
+    """Return the file of a shipped recipe.
+
+    Raises:
+        UnknownNameError: There is none of this name.
+    """
+    if name not in recipe_names():
+        raise UnknownNameError("recipe or file", name, recipe_names())
+    return _RECIPES / f"{name}.yaml"
 
 
 @dataclass(frozen=True)
@@ -93,9 +113,8 @@ class ConfigFile:
         except (DomainError, UnicodeError) as error:
             raise OptionError(f"{path}: {error}") from None
         if not isinstance(values, dict) or not all(isinstance(key, str) for key in values):
-            raise OptionError(f"{path}: expected the options of a learner by name, found {_shown(values)}.")
-        root = yaml.compose(text, yaml.SafeLoader)
-        assert isinstance(root, yaml.MappingNode), "it has keys"
+            raise OptionError(f"{path}: expected the options of a learner by name, found {repr(values)[:80]}.")
+        root: Any = yaml.compose(text, yaml.SafeLoader)
         lines = {key.value: key.start_mark.line + 1 for key, _ in root.value}
         return cls(path, values, lines)
 
@@ -112,8 +131,8 @@ class ConfigFile:
             raise self._wrong("learner", unknown_name("learner", str(name), LEARNERS))
         return str(name)
 
-    def arguments(self, kind: type[LearnerOptions]) -> list[str]:
-        """Return the options as words of a command line.
+    def words(self, kind: type[LearnerOptions]) -> Iterator[str]:
+        """Yield the options as words of a command line.
 
         Raises:
             OptionError: A key is no option of the learner, or a value is not of its type; it names file, line and key.
@@ -124,16 +143,24 @@ class ConfigFile:
                 f"{self.path} holds options of the learner {self.learner!r}, not of {learner!r}. "
                 f"Run `toolorchestra train --config {self.path}`."
             )
-        types = typing.get_type_hints(kind, include_extras=True)
+        types = typing.get_type_hints(kind)
         known = [field.name for field in dataclasses.fields(kind)]
-        words: list[str] = []
-        for key, value in self.values.items():
+        for key, given in self.values.items():
             if key in _BESIDE:
                 continue
             if key not in known:
                 raise self._wrong(key, unknown_name(f"option of {learner or kind.__name__}", key, [*known, *_BESIDE]))
-            words += self._words(key, self._converted(key, value, types[key]), flag=types[key] is bool)
-        return words
+            value, flag = self._converted(key, given, types[key]), key.replace("_", "-")
+            if types[key] is bool:
+                yield f"--{flag}" if value else f"--no-{flag}"
+            elif isinstance(value, tuple | dict):
+                pairs = value.items() if isinstance(value, dict) else ((one,) for one in value)
+                members = [str(word) for pair in pairs for word in pair]
+                if wrong := [word for word in members if word.startswith("--")]:
+                    raise self._wrong(key, f"Expected a value that does not begin with two dashes, found {wrong[0]!r}.")
+                yield from (f"--{flag}", *members)
+            else:
+                yield f"--{flag}={value}"
 
     def _converted(self, key: str, value: Any, kind: Any) -> Any:
         """Return a value of the file as an option has it; texts are admitted for numbers such as 1e-6."""
@@ -145,30 +172,10 @@ class ConfigFile:
         try:
             return msgspec.convert(value, kind, dec_hook=lambda of, given: of(given))
         except (msgspec.ValidationError, TypeError) as error:
-            raise self._wrong(key, f"{str(error).rstrip('.')}, found {_shown(value)}.") from None
-
-    def _words(self, key: str, value: Any, *, flag: bool) -> Iterator[str]:
-        name = key.replace("_", "-")
-        if flag:
-            yield f"--{name}" if value else f"--no-{name}"
-            return
-        if not isinstance(value, (tuple, dict)):
-            yield f"--{name}={value}"
-            return
-        members = [word for pair in value.items() for word in pair] if isinstance(value, dict) else value
-        yield f"--{name}"
-        for member in map(str, members):
-            if member.startswith("--"):
-                raise self._wrong(key, f"Expected a value that does not begin with two dashes, found {member!r}.")
-            yield member
+            raise self._wrong(key, f"{str(error).rstrip('.')}, found {repr(value)[:80]}.") from None
 
     def _wrong(self, key: str, message: str) -> OptionError:
         return OptionError(f"{self.path}:{self.lines[key]}: `{key}`: {message}")
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}…"
 
 
 def config_argument(arguments: Sequence[str]) -> str | None:
@@ -177,13 +184,10 @@ def config_argument(arguments: Sequence[str]) -> str | None:
     >>> config_argument(["--seed", "1", "--config", "mine.yaml"])
     'mine.yaml'
     """
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-    parser.add_argument("--config")
-    try:
-        found: str | None = parser.parse_known_args(arguments)[0].config
-    except argparse.ArgumentError:  # without a value: tyro says so
-        return None
-    return found
+    for word, value in zip_longest(arguments, arguments[1:]):
+        if word == "--config" or word.startswith("--config="):
+            return word.partition("=")[2] or value
+    return None
 
 
 def parse_options(
@@ -197,41 +201,30 @@ def parse_options(
         OptionError: The file holds what is no option, or a value of another type; or the options cannot be used.
         SystemExit: The command line holds such a thing, or asks for help.
     """
-    unchecked: Any = type(kind.__name__, (kind,), {"__post_init__": _not_checked, "__module__": kind.__module__})
+    from toolorchestra.algos.options import RARE, CommandLine
+
     words = list(sys.argv[1:] if arguments is None else arguments)
     file = config_argument(words)
-    given = ConfigFile.read(file).arguments(kind) if file else []
-
-    def command(options: Any, config: str | None = None, smoke: bool = False) -> tuple[Any, bool]:
-        return options, smoke
-
-    command.__annotations__ = {
-        "options": Annotated[unchecked, tyro.conf.arg(name="")],
-        "config": Annotated[str | None, tyro.conf.arg(help=_CONFIG_HELP, metavar="FILE")],
-        "smoke": Annotated[bool, tyro.conf.arg(help=_SMOKE_HELP), tyro.conf.FlagCreatePairsOff],
-    }
-    read, smoke = tyro.cli(
-        command, prog=prog, description=inspect.getdoc(kind), args=[*given, *words], console_outputs=shown
+    given: Iterable[str] = ConfigFile.read(file).words(kind) if file else ()
+    # Checked when all is read, and not by tyro, which would name the class of wrong options.
+    made: Any = type(
+        kind.__name__, (kind, CommandLine), {"__post_init__": lambda _: None, "__module__": kind.__module__}
     )
+    dataclass(made)
+    if not {"-h", "--help", "--help-all"}.isdisjoint(words):
+        hints = {} if "--help-all" in words else typing.get_type_hints(kind, include_extras=True)
+        rare = {name: hint for name, hint in hints.items() if RARE in getattr(hint, "__metadata__", ())}
+        suppress: Any = tyro.conf.Suppress
+        made.__annotations__ = {name: suppress[hint] for name, hint in rare.items()}
+        given, words = (), ["--help"]
+    read = tyro.cli(made, prog=prog, description=inspect.getdoc(kind), args=[*given, *words], console_outputs=shown)
     options = kind(**{one.name: getattr(read, one.name) for one in dataclasses.fields(kind) if one.init})
-    if smoke:
+    if read.smoke:
         from toolorchestra.algos import ranks
-        from toolorchestra.algos.smoke import toy
+        from toolorchestra.algos.smoke import shrink
 
-        return ranks.from_main(lambda: toy(options))  # which writes a model
+        return ranks.from_main(lambda: shrink(options))  # which writes a model
     return options
-
-
-def _not_checked(options: LearnerOptions) -> None:
-    """Check nothing: tyro would name the class of wrong options where the command is meant."""
-
-
-_CONFIG_HELP = "YAML file whose keys are these options, or the name of a recipe (`toolorchestra recipes`). Options on \
-the command line go first."
-_SMOKE_HELP = (
-    "Run at toy size: a tiny random model instead of those given, two steps, small batches. All else stays as \
-it is; the folder is that of `output` with -smoke."
-)
 
 
 def config_text(config: LearnerOptions) -> str:
@@ -245,18 +238,11 @@ def config_text(config: LearnerOptions) -> str:
     """
     learner = learner_of(type(config))
     values: dict[str, Any] = {"learner": learner} if learner else {}
-    values |= {field.name: _plain(getattr(config, field.name)) for field in dataclasses.fields(config)}
-    return f"# Made with toolorchestra {__version__}.\n{dump_yaml(values)}"
+    values |= {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
+    plain = msgspec.to_builtins(values, enc_hook=str)
+    return f"# Made with toolorchestra {__version__}.\n{dump_yaml(plain)}"
 
 
 def write_config(config: LearnerOptions) -> None:
     """Write the options of a run into its folder."""
     write_whole(config.output / RECORD, config_text(config))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(name): _plain(child) for name, child in value.items()}
-    if isinstance(value, (tuple, list)):
-        return [_plain(child) for child in value]
-    return str(value) if isinstance(value, Path) else value

@@ -7,9 +7,12 @@ models: positions beyond it were not learnt, or are not there at all.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
-from toolorchestra.algos.options import LearnerOptions
+from toolorchestra.agents.builtin.model import ADAPTER_CONFIG, BUILTIN_CONTEXT, adapter_base
+from toolorchestra.agents.pretrained import load_pretrained
+from toolorchestra.algos.options import LearnerOptions, TrainOptions
 from toolorchestra.toolscale.errors import OptionError
 
 PROMPTS = 8
@@ -47,6 +50,36 @@ def longest_row(options: LearnerOptions, contexts: Iterable[int | None]) -> int:
             "leave it out, or take a model with a longer context."
         )
     return min(options.longest, context)
+
+
+def model_sources(config: LearnerOptions) -> list[str | None]:
+    """Return the folder or hub name of each policy's model; None for a built-in one."""
+    start = getattr(config, "start", None)
+    if config.several_agents:
+        team: Any = config
+        env = team.make_env()
+        names = team.policies(env)
+        env.close()
+        if start:
+            return [_base(start / name) for name in names]
+        return [None if config.small else team.model_of(name) for name in names]
+    given = [*(getattr(config, "models", None) or {}).values(), getattr(config, "model", None)]
+    return [_base(start)] if start else [name for name in given if name] or [None]
+
+
+def _base(folder: Path) -> str:
+    return adapter_base(folder) if (folder / ADAPTER_CONFIG).is_file() else str(folder)
+
+
+def require_context(config: TrainOptions) -> None:
+    """Check before anything is made that the models of a run can read rows as long as it asks for.
+
+    Raises:
+        OptionError: They cannot.
+    """
+    if config.max_ids is not None:
+        configs = (None if one is None else load_pretrained("AutoConfig", one) for one in model_sources(config))
+        longest_row(config, [BUILTIN_CONTEXT if one is None else context_of(one) for one in configs])
 
 
 def require_room(lengths: Iterable[tuple[str, int]], max_ids: int) -> None:

@@ -20,7 +20,7 @@ from toolorchestra.agents.messages.reading import read_message
 from toolorchestra.agents.policies.base import Policy
 from toolorchestra.agents.policies.exploration import ExplorerPolicy, QueryingOraclePolicy
 from toolorchestra.agents.policies.reference import NoisyOraclePolicy, OraclePolicy
-from toolorchestra.algos.options_one_agent import DemonstrationOptions, TeacherName
+from toolorchestra.algos.options_one_agent import TeacherName, TrainSFT
 from toolorchestra.algos.rollout.starts import Start, starts
 from toolorchestra.envs.episode import Episode, read_episodes
 from toolorchestra.envs.masorchestra.teacher import DesignTeacher
@@ -162,9 +162,7 @@ def encode(renderer: Renderer, demonstration: Demonstration) -> tuple[list[int],
     return ids, mask
 
 
-def demonstrate(
-    env: gym.Env[Any, Any], config: DemonstrationOptions
-) -> tuple[list[Demonstration], list[Demonstration]]:
+def demonstrate(env: gym.Env[Any, Any], config: TrainSFT) -> tuple[list[Demonstration], list[Demonstration]]:
     """Return solved episodes (the oracle's or recorded ones) and the noisy oracle's."""
     if config.episodes:
         found = [d for file in config.episodes for d in recorded(file, env) if d.solved]

@@ -24,7 +24,7 @@ from toolorchestra.algos.batching import chunks
 from toolorchestra.algos.evaluation import mean_parts, row_means
 from toolorchestra.algos.kept_rollouts import KeptRollout, RolloutKeeper
 from toolorchestra.algos.logits import hidden_states, logits_in_chunks
-from toolorchestra.algos.options_one_agent import Filter, GroupOptions
+from toolorchestra.algos.options_one_agent import Filter, TrainGRPO
 from toolorchestra.algos.rollout.engine import RolloutEngine, RolloutRequest, Row
 from toolorchestra.algos.rollout.generation import Generation
 from toolorchestra.algos.rollout.sampling import AnySampler
@@ -105,7 +105,7 @@ class RolloutGroup:
         return cls(level, rows, group_advantages(rewards, scale=scale).tolist(), kept.tolist())
 
     @classmethod
-    def recorded(cls, level: int, rows: list[Row], curriculum: Curriculum, config: GroupOptions) -> RolloutGroup:
+    def recorded(cls, level: int, rows: list[Row], curriculum: Curriculum, config: TrainGRPO) -> RolloutGroup:
         """Let the curriculum take note of a task's rollouts, and judge them."""
         curriculum.record(level, float(np.mean([row.outcome == "solved" for row in rows])))
         return cls.judge(level, rows, config.filters, config.min_std, scale=config.scale)
@@ -134,7 +134,7 @@ class GroupRollouts:
         self,
         engine: RolloutEngine,
         curriculum: Curriculum,
-        config: GroupOptions,
+        config: TrainGRPO,
         start: Any = None,
         generation: Generation | None = None,
     ) -> None:

@@ -146,7 +146,7 @@ def fit(
             config,
             save_every=config.save_every * config.updates,
             schedule="constant",
-            warmup=(config.warmup or 0) * config.updates,
+            warmup=(config.warmup_steps or 0) * config.updates,
         ),
         per_device_train_batch_size=batch,
         steps_per_generation=config.updates,

@@ -6,14 +6,15 @@ beside the weights, so that the peak does not depend on the number of slots or o
 
 from __future__ import annotations
 
-import os
 import resource
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
 import torch
 
 GIB = 2**30
@@ -36,11 +37,14 @@ def free(device: torch.device) -> int:
     if device.type == "cuda":
         held = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return int(torch.cuda.mem_get_info(device)[0]) + held
-    found = [_available(), _group_leaves(Path("/sys/fs/cgroup"))]
+    found = [int(psutil.virtual_memory().available)]
+    with suppress(OSError, ValueError):  # no control group, or one whose limit is the word `max`
+        group = Path("/sys/fs/cgroup")
+        found.append(int((group / "memory.max").read_text()) - int((group / "memory.current").read_text()))
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     if limit != resource.RLIM_INFINITY:
-        found.append(max(0, limit - _statm()[0]))
-    return min(value for value in found if value is not None)
+        found.append(limit - psutil.Process().memory_info().vms)
+    return max(0, min(found))
 
 
 def budget(device: torch.device, gib: float | None = None) -> int:
@@ -75,33 +79,6 @@ def peak(device: torch.device) -> int:
         return int(torch.cuda.max_memory_allocated(device))
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-
-
-def _available() -> int:
-    info = Path("/proc/meminfo")
-    if info.exists():
-        fields = dict(line.split(":") for line in info.read_text(encoding="ascii").splitlines())
-        if "MemAvailable" in fields:
-            return int(fields["MemAvailable"].split()[0]) * 1024
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-
-
-def _group_leaves(root: Path) -> int | None:
-    """Return the bytes that the control group of this process leaves; None without a limit."""
-    try:
-        limit = (root / "memory.max").read_text(encoding="ascii").strip()
-        return None if limit == "max" else max(0, int(limit) - int((root / "memory.current").read_text("ascii")))
-    except (OSError, ValueError):
-        return None
-
-
-def _statm() -> tuple[int, int]:
-    """Return the bytes of address space that this process has, and those resident."""
-    try:
-        size, resident = Path("/proc/self/statm").read_text(encoding="ascii").split()[:2]
-    except OSError:
-        return 0, 0
-    return int(size) * os.sysconf("SC_PAGE_SIZE"), int(resident) * os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolorchestra import __version__
+from toolorchestra.toolscale.yaml_reader import dump_yaml
 
 if TYPE_CHECKING:
     from toolorchestra.algos.options import LearnerOptions
@@ -21,53 +21,35 @@ def card(config: LearnerOptions, phase: str, stage: str) -> str:
     """Return the model card of what a run made; `phase` is the learner's name, `stage` says which state this is."""
     options = ", ".join(f"`{name}={value}`" for name, value in config.env_options.items())
     levels = ", ".join(map(str, config.levels)) or "all"
-    bases = config.given_models()
+    bases, origin = config.given_models(), _BUILT_IN
     if start := getattr(config, "start", None):
         origin = f"The run started from the policies in `{start}`."
     elif bases:
         origin = f"The run started from {' and '.join(f'`{base}`' for base in bases)}."
-    else:
-        origin = _BUILT_IN
-    hub = [base for base in bases if not Path(base).exists()]
-    head = [
-        "---",
-        "library_name: transformers",
-        "pipeline_tag: text-generation",
-        "tags:",
-        "- toolorchestra",
-        f"- {phase}",
-    ]
-    head += ["base_model:", *(f"- {base}" for base in hub)] if hub else []
-    return "\n".join(
-        [
-            *head,
-            "---",
-            "",
-            f"# {phase.upper()} on {config.env}",
-            "",
-            f"{stage} of `toolorchestra train {phase} --env {config.env}`, seed {config.seed}: a policy that "
-            f"orchestrates tools in this environment{f' ({options})' if options else ''}, trained on tasks of "
-            f"difficulty {levels}.",
-            "",
-            origin,
-            "",
-            "```python",
-            "from toolorchestra.agents.builtin.model import TokenPolicy",
-            "",
-            "policy = TokenPolicy.load(FOLDER)  # model, tokenizer and the renderer through which it plays",
-            "```",
-            "",
-            f"Made with toolorchestra {__version__}.",
-            "",
-        ]
-    )
+    head = {"library_name": "transformers", "pipeline_tag": "text-generation", "tags": ["toolorchestra", phase]}
+    if hub := [base for base in bases if not Path(base).exists()]:
+        head["base_model"] = hub
+    return f"""---
+{dump_yaml(head)}---
+
+# {phase.upper()} on {config.env}
+
+{stage} of `toolorchestra train {phase} --env {config.env}`, seed {config.seed}: a policy that orchestrates tools in
+this environment{options and f" ({options})"}, trained on tasks of difficulty {levels}.
+
+{origin}
+
+```python
+from toolorchestra.agents.builtin.model import TokenPolicy
+
+policy = TokenPolicy.load(FOLDER)  # model, tokenizer and the renderer through which it plays
+```
+
+Made with toolorchestra {__version__}.
+"""
 
 
 def write_cards(folder: Path, config: LearnerOptions, phase: str, stage: str) -> None:
     """Write a model card beside every model and adapter in a folder."""
-    for file in _models(folder):
+    for file in (*folder.rglob("config.json"), *folder.rglob("adapter_config.json")):
         (file.parent / "README.md").write_text(card(config, phase, stage), encoding="utf-8")
-
-
-def _models(folder: Path) -> Iterable[Path]:
-    return [*folder.rglob("config.json"), *folder.rglob("adapter_config.json")]

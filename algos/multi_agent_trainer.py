@@ -104,7 +104,7 @@ def teach_team(config: TrainTeam, env: MultiAgentEnv, report: Report) -> Path:
         make = partial(staged_rows, config.make_env, starts, policy, error=config.error_rate, rng=rng)
         count, erring = config.sft_steps * SFT_BATCH, config.erring_stages
         rows = ranks.from_main(lambda: make(rows=count, erring=erring))
-        own = replace(config, rate_schedule=None, warmup=None)  # those are of the rollouts
+        own = replace(config, lr_scheduler_type=None, warmup_steps=None)  # those are of the rollouts
         sft.fit(policy, rows, own, output=folder, batch=SFT_BATCH, learning_rate=SFT_RATE, report=report)
     with ranks.written(folder / "taught") as draft:
         if draft:
@@ -317,7 +317,7 @@ class MultiAgentTrainer(Trainer[TrainTeam, Scores]):
                 return
             write_cards(draft, self.config, self.phase, f"The checkpoint after {step} of {self.config.total} batches")
             torch.save(state, draft / "learner.pt")
-        remove_checkpoints(self.config.output / "checkpoints", self.config.keep_checkpoints)
+        remove_checkpoints(self.config.output / "checkpoints", self.config.save_total_limit)
 
     def save(self, folder: Path | None) -> None:
         """Write the policies."""

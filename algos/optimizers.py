@@ -36,7 +36,7 @@ def rate_factor(config: LearnerOptions, batches: int) -> Callable[[int], float]:
     """Return what gives the share of the learning rate in each of so many batches, counted from 0."""
     from transformers import get_scheduler
 
-    schedule, warmup = config.rate_schedule or "constant", config.warmup or 0
+    schedule, warmup = config.lr_scheduler_type or "constant", config.warmup_steps or 0
     unused = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
     made: Any = get_scheduler(scheduler_name(schedule, warmup), unused, warmup, batches)
     factor: Callable[[int], float] = made.lr_lambdas[0]

@@ -11,7 +11,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
+
+import tyro
 
 from toolorchestra.algos.batching import spread
 from toolorchestra.algos.launch import launched_sharded, processes
@@ -20,6 +22,10 @@ from toolorchestra.envs.environment_names import resolve
 from toolorchestra.envs.registration import is_multiagent
 from toolorchestra.toolscale.errors import OptionError
 
+T = TypeVar("T")
+RARE = "rare"
+Rare = Annotated[T, RARE]
+"""The type of an option that only ``--help-all`` shows."""
 SamplerName = Literal["hf", "vllm-server", "vllm-colocate"]
 EVAL_TASKS = 8
 """Held-out tasks that models other than the built-in ones are evaluated on by default."""
@@ -31,6 +37,13 @@ Schedule = Literal["constant", "linear", "cosine", "inverse_sqrt"]
 """Schedules of the learning rate, by the names of transformers."""
 SHARDED_OPTIMIZERS: tuple[OptimizerName, ...] = ("adamw", "rmsprop", "sgd")
 """Optimisers whose state is divided like the weights (`shard`)."""
+AT_LEAST_0 = ("learning_rate", "lora_rank", "warmup_steps", "eval_samples", "eval_every", "beta", "importance_cap",
+              "keep_rollouts", "max_staleness", "steps")  # fmt: skip
+AT_LEAST_1 = ("save_total_limit", "micro_batch", "in_flight", "eval_tasks", "updates", "batch", "replays", "groups",
+              "general_limit", "questions", "max_calls", "rounds", "stage_steps", "minibatch", "epochs",
+              "min_pairs")  # fmt: skip
+SHARES = ("sft_error", "error", "ask", "general_share")
+"""Options of any learner that are in [0, 1]; those above have a minimum."""
 OWN_LEARNERS = {"MSARL": "msarl", "TMATR": "tmatr"}
 """The learner of a protocol of several agents that has one of its own; `multi_grpo` trains any."""
 
@@ -43,6 +56,20 @@ def learners_of(env_id: str) -> str:
     """
     names = [name for name in (OWN_LEARNERS.get(env_id.split("-")[0]), "multi_grpo") if name]
     return " or ".join(f"`python algos/{name}.py --env {env_id}`" for name in names)
+
+
+@dataclass
+class CommandLine:
+    """What a command line may say beside a learner's options."""
+
+    config: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None
+    """YAML file whose keys are these options, or the name of a recipe (`toolorchestra recipes`). Options on the command
+    line go first."""
+    smoke: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Run at toy size: a tiny random model instead of those given, two steps, small batches. All else stays as it is;
+    the folder is that of `output` with -smoke."""
+    help_all: tyro.conf.FlagCreatePairsOff[bool] = False
+    """Show all options, also those that are rarely needed, and exit."""
 
 
 @dataclass
@@ -73,7 +100,7 @@ class LearnerOptions(ABC):
     """Further arguments of the environment, e.g. ``tools full``; values that are JSON are read as such."""
     source: str | None = None
     """For an id with ``Custom`` as its source: the name of a source, such as a public data set (``gsm8k``)."""
-    source_options: dict[str, str] = field(default_factory=dict)
+    source_options: Rare[dict[str, str]] = field(default_factory=dict)
     """Options of a public data set: ``files PATH``, ``limit N``, ``revision COMMIT``, ``held_out SHARE``."""
     seed: int = 0
     """Seed of everything random."""
@@ -81,12 +108,12 @@ class LearnerOptions(ABC):
     """Levels of the tasks to train and evaluate on; empty for all. None: 1 and 2 for built-in models, else all."""
     learning_rate: float | None = None
     """Peak learning rate; None: a default of the learner for built-in models, 1e-6 for others; tenfold for adapters."""
-    threads: int | None = None
+    threads: Rare[int | None] = None
     """Threads of torch; None: one for built-in models, whose operations are too small to be shared, for others the
     number of cores, at most 4."""
     save_every: int = 10
     """Steps between checkpoints; 0 for none."""
-    keep_checkpoints: int | None = None
+    save_total_limit: Rare[int | None] = None
     """How many complete checkpoints to keep, the newest ones; None: all."""
     memory: float | None = None
     """GiB that rows which are sampled or trained on together may take beside the weights; None: half of the free
@@ -101,28 +128,28 @@ class LearnerOptions(ABC):
     """What is computed with: 32 bits, or 16 (bfloat16). Trained weights and their optimiser are of 32 bits."""
     lora_rank: int = 0
     """Rank of the LoRA adapter of each policy, over a frozen model (that all policies share); 0: all weights learn."""
-    lora_alpha: float | None = None
+    lora_alpha: Rare[float | None] = None
     """What an adapter has learnt is scaled by this, divided by its rank; None: twice the rank."""
-    lora_targets: tuple[str, ...] = ()
+    lora_targets: Rare[tuple[str, ...]] = ()
     """Names of the linear layers with adapters, such as ``q_proj v_proj``; none: all but the last."""
-    quantize: Literal["4bit"] | None = None
+    quantize: Rare[Literal["4bit"] | None] = None
     """Load the frozen model under adapters in 4 bits (bitsandbytes; slow without a GPU)."""
-    shard: bool = field(default_factory=launched_sharded)
+    shard: Rare[bool] = field(default_factory=launched_sharded)
     """Divide weights, gradients and the optimiser's state over the processes (FSDP2), instead of keeping all of them in
     each. `accelerate launch` sets it with a configuration for FSDP."""
-    optimizer: OptimizerName = "adamw"
+    optimizer: Rare[OptimizerName] = "adamw"
     """Optimiser; those in 8 bits need bitsandbytes and a GPU."""
-    rate_schedule: Schedule | None = None
+    lr_scheduler_type: Rare[Schedule | None] = None
     """How the learning rate goes on after the warm-up; None: ``cosine`` for SFT, else ``constant``."""
-    warmup: int | None = None
+    warmup_steps: Rare[int | None] = None
     """Steps (of SFT), or batches of rollouts, over which the learning rate rises from 0; None: for SFT a tenth of the
     steps, at most 30, else 0."""
     dry_run: bool = False
     """Print what the configuration needs of memory beside what there is, and end; no weights are loaded."""
-    template_options: dict[str, str] = field(default_factory=dict)
+    template_options: Rare[dict[str, str]] = field(default_factory=dict)
     """Options of the chat template, such as ``enable_thinking false``; values that are JSON are read as such. They are
     kept with the policy."""
-    call_format: Literal["native", "hermes"] | None = None
+    call_format: Rare[Literal["native", "hermes"] | None] = None
     """How a model with a chat template writes calls: as the template has it, or as text in ``<tool_call>`` blocks.
     None: the first if what the template renders is read back as the same calls, else the second."""
     resume: bool = False
@@ -145,13 +172,13 @@ class LearnerOptions(ABC):
                 f"{self.env!r} is an environment of one agent, and this learner trains several together. "
                 f"Train it by GRPO: `python algos/grpo.py --env {self.env}`."
             )
+        self.require_at_least(0, *AT_LEAST_0)
+        self.require_at_least(1, *AT_LEAST_1)
         if self.memory is not None and self.memory <= 0:
             raise OptionError(f"`memory` must be above 0, got {self.memory}.")
-        if self.keep_checkpoints is not None:
-            self.require_at_least(1, "keep_checkpoints")
-        self.require_at_least(0, "lora_rank")
-        if self.warmup is not None:
-            self.require_at_least(0, "warmup")
+        for name in SHARES:
+            if not 0 <= (share := getattr(self, name, 0)) <= 1:
+                raise OptionError(f"`{name}` must lie in [0, 1], got {share!r}.")
         if not self.lora_rank and (self.lora_alpha is not None or self.lora_targets or self.quantize):
             raise OptionError(
                 "`lora_alpha`, `lora_targets` and `quantize` are about adapters over a frozen model: give `lora_rank`."
@@ -170,10 +197,6 @@ class LearnerOptions(ABC):
                 f"`shard` divides the state of the optimisers {', '.join(SHARDED_OPTIMIZERS)}, not that of "
                 f"{self.optimizer}. Choose one of them."
             )
-        if self.micro_batch is not None:
-            self.require_at_least(1, "micro_batch")
-        if self.learning_rate is not None and self.learning_rate < 0:
-            raise OptionError(f"`learning_rate` must be at least 0, got {self.learning_rate}.")
         if (self.template_options or self.call_format) and self.small:
             raise OptionError(
                 "Built-in models have no chat template: give `template_options` and `call_format` with a model."
@@ -182,10 +205,10 @@ class LearnerOptions(ABC):
             raise OptionError("`resume` needs checkpoints: leave `save_every` above 0.")
 
     def require_at_least(self, minimum: int, *names: str) -> None:
-        """Raise an `OptionError` if one of these options is below a minimum."""
+        """Raise an `OptionError` if one of these options is there, given, and below a minimum."""
         for name in names:
-            if getattr(self, name) < minimum:
-                raise OptionError(f"`{name}` must be at least {minimum}, got {getattr(self, name)!r}.")
+            if (value := getattr(self, name, None)) is not None and value < minimum:
+                raise OptionError(f"`{name}` must be at least {minimum}, got {value!r}.")
 
     def require_groups(self, *names: str) -> None:
         """Raise an `OptionError` if one of these numbers of rollouts, which are compared, is below 2."""
@@ -279,7 +302,7 @@ class TrainOptions(LearnerOptions):
     """Folder of policies to start from (the ``start`` or ``final`` of another run) instead of making them."""
     sft_steps: int = 600
     """Steps of the warm start (built-in models only); 0 for none."""
-    sft_error: float = 0.4
+    sft_error: Rare[float] = 0.4
     """Error probability of the teacher's episodes at the end of the warm start."""
     temperature: float = 1.0
     """Sampling temperature of rollouts."""
@@ -289,37 +312,34 @@ class TrainOptions(LearnerOptions):
     max_ids: int | None = None
     """Maximum number of tokens of an agent in an episode, at most what the models can read; None: 512 for built-in
     models, 16000 for others, with GRPO for one agent 1024 and 32000, and less where a model cannot read as many."""
-    in_flight: int = 128
+    in_flight: Rare[int] = 128
     """Maximum number of episodes played at a time in each process; fewer, if `memory` has not room for as many long
     episodes."""
     sampler: SamplerName = "hf"
     """Who generates: the model itself (``hf``), a server started by ``vllm serve`` (``vllm-server``), or vLLM in the
     training's own process on a GPU (``vllm-colocate``)."""
-    server: str = "http://127.0.0.1:8000"
+    server: Rare[str] = "http://127.0.0.1:8000"
     """Address of the server for ``vllm-server``."""
-    weight_sync: Literal["disk", "nccl"] = "disk"
+    weight_sync: Rare[Literal["disk", "nccl"]] = "disk"
     """How weights reach the server: through a folder in `output`, which it must see, or from GPU to GPU."""
-    vllm_memory_share: float = 0.3
+    vllm_gpu_memory_utilization: Rare[float] = 0.3
     """Share of the GPU's memory for ``vllm-colocate``."""
-    eval_split: str = "test"
+    eval_split: Rare[str] = "test"
     """Held-out split."""
     eval_samples: int = 8
     """Sampled episodes per held-out task; 0: no evaluation."""
     eval_tasks: int | None = None
     """Maximum of held-out tasks to evaluate on, spread over the split; None: all for built-in models, 8 for others."""
-    eval_every: int = 0
+    eval_every: Rare[int] = 0
     """Batches of rollouts between evaluations; 0: only before and after the training."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.require_at_least(1, "in_flight")
-        self.require_at_least(0, "eval_samples", "eval_every")
-        if self.eval_tasks is not None:
-            self.require_at_least(1, "eval_tasks")
-        if not 0 <= self.sft_error <= 1 or self.temperature <= 0:
-            raise OptionError("`sft_error` must lie in [0, 1], and `temperature` must be above 0.")
-        if not 0 < self.vllm_memory_share < 1:
-            raise OptionError(f"`vllm_memory_share` must lie between 0 and 1, got {self.vllm_memory_share}.")
+        if self.temperature <= 0:
+            raise OptionError(f"`temperature` must be above 0, got {self.temperature}.")
+        if not 0 < self.vllm_gpu_memory_utilization < 1:
+            share = self.vllm_gpu_memory_utilization
+            raise OptionError(f"`vllm_gpu_memory_utilization` must lie between 0 and 1, got {share}.")
         if self.weight_sync == "nccl" and self.sampler != "vllm-server":
             raise OptionError("`weight_sync` nccl is for `sampler` vllm-server; the others have the weights already.")
         if self.several_agents and (self.sampler == "vllm-colocate" or self.weight_sync == "nccl"):
@@ -378,20 +398,17 @@ class ClippedOptions(TrainOptions):
     """Clip of the probability ratio below 1."""
     epsilon_high: float = 0.28
     """Clip of the probability ratio above 1."""
-    keep_rollouts: int = 10
+    keep_rollouts: Rare[int] = 10
     """Batches from one to the next of which a group of rollouts is kept in ``rollouts.jsonl``, to be looked at token by
     token with `toolorchestra view`; 0 for none."""
-    importance_cap: float | None = None
+    importance_cap: Rare[float | None] = None
     """Maximum of the ratio π(trainer) / π(sampler) by which the loss of a token is multiplied, since what generates
     computes with other rounding than what trains (truncated importance sampling); 0: no such correction. None: 2 with
     vLLM, and where rollouts go on during the training, else 0."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.require_at_least(1, "steps", "updates")
-        self.require_at_least(0, "keep_rollouts")
-        if self.importance_cap is not None and self.importance_cap < 0:
-            raise OptionError(f"`importance_cap` must be at least 0, got {self.importance_cap}.")
+        self.require_at_least(1, "steps")
         if not 0 < self.epsilon < 1 or self.epsilon_high <= 0:
             raise OptionError("`epsilon` must lie in (0, 1), and `epsilon_high` above 0.")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from toolorchestra.algos.launch import processes
-from toolorchestra.algos.options import ClippedOptions, LearnerOptions, learners_of
+from toolorchestra.algos.options import ClippedOptions, LearnerOptions, Rare, learners_of
 from toolorchestra.envs.registration import is_multiagent
 from toolorchestra.toolscale.errors import OptionError
 
@@ -16,25 +16,7 @@ Filter = Literal["homogeneity", "format", "calls", "invalid"]
 
 
 @dataclass
-class DemonstrationOptions(LearnerOptions):
-    """Options of the episodes that a policy learns from."""
-
-    episodes: tuple[Path, ...] = ()
-    """JSONL files of episodes to learn from (solved ones only); none: the oracles play."""
-    teacher: TeacherName | None = None
-    """Who plays: ``oracle`` (and a noisy one), ``asking`` (the same, but it queries experts now and then), ``explorer``
-    (queries experts at random; solved episodes count) or ``designer`` (writes designs of several kinds; a noisy one
-    injects errors). None: a teacher that suits the tools of the environment."""
-    error: float = 0.4
-    """Probability that the noisy oracle errs in a turn."""
-    ask: float = 0.4
-    """Probability that an ``asking`` teacher queries an expert in a turn."""
-    replays: int = 4
-    """Noisy episodes played per task."""
-
-
-@dataclass
-class TrainSFT(DemonstrationOptions):
+class TrainSFT(LearnerOptions):
     """Teach a policy, or each policy of a game, by masked supervised fine-tuning on episodes."""
 
     builtin_rate = 2e-3
@@ -54,19 +36,27 @@ class TrainSFT(DemonstrationOptions):
     share: bool = False
     """One policy, ``shared``, for all agents of a game."""
     output: Path = Path("runs/sft")
-    noisy_share: float = 0.5
-    """Share of noisy episodes in the last part of the training."""
-    noisy_from: float = 0.75
-    """Point of the training (0 to 1) from which noisy episodes are used; until then the model learns the format."""
+    episodes: tuple[Path, ...] = ()
+    """JSONL files of episodes to learn from (solved ones only); none: the oracles play."""
+    teacher: Rare[TeacherName | None] = None
+    """Who plays: ``oracle`` (and a noisy one), ``asking`` (the same, but it queries experts now and then), ``explorer``
+    (queries experts at random; solved episodes count) or ``designer`` (writes designs of several kinds; a noisy one
+    injects errors). None: a teacher that suits the tools of the environment."""
+    error: Rare[float] = 0.4
+    """Probability that the noisy oracle errs in a turn."""
+    ask: Rare[float] = 0.4
+    """Probability that an ``asking`` teacher queries an expert in a turn."""
+    replays: Rare[int] = 4
+    """Noisy episodes played per task."""
     general: tuple[str, ...] = ()
     """Files of general reasoning data with GeneralThought's columns (JSONL, CSV or Parquet), or
     ``general-thought@COMMIT`` for the hub: its verified rows are learnt from beside the episodes (ToolOrchestra §4.4).
     Of `model` only."""
     general_share: float = 0.5
     """Share of such rows among all that are learnt from."""
-    general_min_score: float = 1.0
+    general_min_score: Rare[float] = 1.0
     """Minimum of their `verifier_score`; 0 takes rows without one as well."""
-    general_limit: int = 10_000
+    general_limit: Rare[int] = 10_000
     """Maximum of rows of each file."""
     steps: int = 2000
     """Optimiser steps; 0 leaves the model as it is made or loaded."""
@@ -78,11 +68,6 @@ class TrainSFT(DemonstrationOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("error", "ask", "noisy_share", "noisy_from", "general_share"):
-            if not 0.0 <= getattr(self, name) <= 1.0:
-                raise OptionError(f"`{name}` must lie in [0, 1], got {getattr(self, name)!r}.")
-        self.require_at_least(0, "steps")
-        self.require_at_least(1, "batch", "replays", "general_limit")
         if is_multiagent(self.env):
             self._require_recordings()
         elif self.models or self.share:
@@ -109,40 +94,7 @@ class TrainSFT(DemonstrationOptions):
 
 
 @dataclass
-class GroupOptions(ClippedOptions):
-    """Options of groups of rollouts."""
-
-    groups: int = 16
-    """Tasks per batch."""
-    group_size: int = 8
-    """Rollouts per task."""
-    updates: int = 1
-    """Optimiser steps per batch of rollouts, each on its share of the rows."""
-    filters: tuple[Filter, ...] = ("homogeneity", "format", "invalid")
-    """Filters before the loss: groups of nearly equal reward (homogeneity), rollouts in which a message does not keep
-    to the format of calls (format), rollouts without an answer (invalid): ToolOrchestra §3.2. A wrong argument or an
-    unknown tool is no wrong format; ``calls`` drops these rollouts as well."""
-    min_std: float = 0.1
-    """Minimal standard deviation of a group's rewards that the homogeneity filter lets pass."""
-    scale: bool = True
-    """Divide advantages by the deviation of their group's rewards (Eq. 3). It makes all groups count alike: where all
-    are solved, the smallest difference in cost then weighs as much as success does elsewhere."""
-    resample: int = 1
-    """How often dropped groups are replaced by playing further tasks."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.require_at_least(1, "groups")
-        self.require_groups("group_size")
-        if self.groups * self.group_size % self.updates:
-            raise OptionError(
-                f"{self.groups} groups of {self.group_size} rollouts cannot be shared among {self.updates} updates. "
-                "Let `updates` divide groups × group_size."
-            )
-
-
-@dataclass
-class TrainGRPO(GroupOptions):
+class TrainGRPO(ClippedOptions):
     """Train a policy with GRPO; without `model`, make, warm-start and train the built-in one."""
 
     many_processes = True
@@ -154,50 +106,70 @@ class TrainGRPO(GroupOptions):
     model: str | None = None
     """Folder or hub name of a causal language model with a chat template; None makes the built-in model."""
     output: Path = Path("runs/grpo")
-    teacher: TeacherName | None = None
+    teacher: Rare[TeacherName | None] = None
     """Who plays the episodes of the warm start; None: a teacher that suits the tools of the environment."""
     sft_steps: int = 2000
     """Steps of the warm start (built-in model only); 0 for none."""
-    sft_batch: int = 16
+    sft_batch: Rare[int] = 16
     """Episodes a step of the warm start."""
-    sft_ask: float = 0.4
+    sft_ask: Rare[float] = 0.4
     """Probability that an ``asking`` teacher queries an expert in a turn."""
     steps: int = 60
     """Batches of rollouts."""
+    groups: int = 16
+    """Tasks per batch."""
+    group_size: int = 8
+    """Rollouts per task."""
+    updates: int = 1
+    """Optimiser steps per batch of rollouts, each on its share of the rows."""
+    filters: tuple[Filter, ...] = ("homogeneity", "format", "invalid")
+    """Filters before the loss: groups of nearly equal reward (homogeneity), rollouts in which a message does not keep
+    to the format of calls (format), rollouts without an answer (invalid): ToolOrchestra §3.2. A wrong argument or an
+    unknown tool is no wrong format; ``calls`` drops these rollouts as well."""
+    min_std: Rare[float] = 0.1
+    """Minimal standard deviation of a group's rewards that the homogeneity filter lets pass."""
+    scale: bool = True
+    """Divide advantages by the deviation of their group's rewards (Eq. 3). It makes all groups count alike: where all
+    are solved, the smallest difference in cost then weighs as much as success does elsewhere."""
+    resample: Rare[int] = 1
+    """How often dropped groups are replaced by playing further tasks."""
     beta: float = 0.0
     """Weight of the KL divergence from the starting policy in the loss."""
-    aggregation: Literal["grpo", "dapo"] = "grpo"
+    aggregation: Rare[Literal["grpo", "dapo"]] = "grpo"
     """Mean over rollouts of the mean over their tokens (grpo), or mean over all tokens of the batch (dapo). With grpo
     a token of a long rollout weighs less, so long failures are hardly punished."""
     ratio: Literal["token", "sequence", "product"] = "token"
     """Importance ratio per token, or per sequence over policy tokens only: their geometric mean (sequence, as in GSPO)
     or their product (product: π(τ)/π_old(τ) of ToolOrchestra Eq. 4, ParaManager Eq. 20, MAS-Orchestra Eq. 20). The
     product of a long sequence leaves the clip after a small change of the policy."""
-    max_staleness: int = 0
+    max_staleness: Rare[int] = 0
     """Maximum of updates of the policy between the weights that a group of rollouts began with and those that learn
     from it. 0: strictly on policy, rollouts and training take turns. Above: rollouts go on while the policy is trained,
     and groups that took longer are discarded; such a run does not repeat itself exactly. `sampler` hf then generates
     with a copy of the model."""
-    open_at: float = 0.7
+    open_at: Rare[float] = 0.7
     """Live success on a level that opens the next; 0 opens all levels at once."""
-    preference: dict[str, float] = field(default_factory=dict)
+    preference: Rare[dict[str, float]] = field(default_factory=dict)
     """Weights in [0, 1] of tools, outcome, compute and latency for the preference reward; empty: outcome alone."""
-    preference_text: str = ""
+    preference_text: Rare[str] = ""
     """The preference in words, appended to each instruction."""
     max_turns: int | None = None
     """Maximum number of turns of an episode; None: 12 for the built-in model, 50 for `model`."""
-    track_kl: bool | None = None
+    track_kl: Rare[bool | None] = None
     """Report the divergence from the starting policy, which needs a copy of it unless `beta` has one already, or it is
     under adapters; None: for built-in models, whose copy takes little memory, and for adapters."""
     eval_samples: int = 4
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.require_at_least(0, "max_staleness")
+        self.require_groups("group_size")
+        if self.groups * self.group_size % self.updates:
+            raise OptionError(
+                f"{self.groups} groups of {self.group_size} rollouts cannot be shared among {self.updates} updates. "
+                "Let `updates` divide groups × group_size."
+            )
         if self.max_staleness:
             self._require_asynchrony()
-        if self.beta < 0:
-            raise OptionError(f"`beta` must be at least 0, got {self.beta}.")
         if self.preference_text and not self.preference:
             raise OptionError("`preference_text` puts a `preference` into words; give the weights as well.")
 

@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from toolorchestra.algos.options import ClippedOptions, TrainOptions, learners_of
+from toolorchestra.algos.options import ClippedOptions, Rare, TrainOptions, learners_of
 from toolorchestra.algos.rollout.starts import json_or_text
 from toolorchestra.envs.registration import make_multiagent
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
@@ -22,6 +22,8 @@ SHARED = "shared"
 SYSTEM, BOTH = "system", "both"
 """Stages of all agents: in turns, a batch each, from the last agent to the first; or all on each batch."""
 NestedRule = Literal["subgroup_mean", "pooled", "paper"]
+NOISE = 8
+"""Lines of noise in the output of a simulated Python, unless `env_options` says otherwise."""
 NESTED_RULES: tuple[NestedRule, ...] = ("subgroup_mean", "pooled", "paper")
 
 
@@ -35,21 +37,20 @@ class TrainTeam(TrainOptions):
     share: bool = False
     """One set of weights for all agents."""
     difficulty: tuple[int, ...] | None = (1,)
-    kinds: tuple[str, ...] = ()
+    kinds: Rare[tuple[str, ...]] = ()
     """Kinds of these tasks (the `intent` of a task); empty for all."""
     questions: int = 8
     """Questions per batch of rollouts."""
     eval_samples: int = 8
     """Sampled episodes per held-out task (k of pass@k and maj@k)."""
-    evaluate_only: bool = False
+    evaluate_only: Rare[bool] = False
     """Evaluate the policies that training would start from (an untrained team), and train nothing."""
-    servers: dict[str, str] = field(default_factory=dict)
+    servers: Rare[dict[str, str]] = field(default_factory=dict)
     """For ``vllm-server``: addresses of the servers of single policies, by name; the others are served by `server`. One
     server holds the adapters of many policies (`lora_rank`), but whole weights of one only."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.require_at_least(1, "questions")
         if self.evaluate_only and (self.resume or not self.eval_samples):
             raise OptionError("`evaluate_only` needs `eval_samples` above 0, and has nothing to resume.")
         if self.servers and self.sampler != "vllm-server":
@@ -111,15 +112,13 @@ class TrainMSARL(TrainClipped):
     """Folder or hub name of a causal language model with a chat template; None makes built-in models."""
     helper: str | None = None
     """The same for the helper; None: `reasoner`'s model, with weights of its own."""
-    noise: int = 8
-    """Lines of noise in the output of the simulated Python."""
     paths: int = 3
     """Reasoning paths per question (G)."""
     interpretations: int = 3
     """Interpretations per path (M)."""
     reasoner_advantage: NestedRule = "subgroup_mean"
     """Rule for the reasoner's advantage; see `toolorchestra.algos.advantages.nested_advantages`."""
-    train_finish: bool = True
+    train_finish: Rare[bool] = True
     """Train what the reasoner writes after an interpretation too, with the advantage of its branch."""
     max_calls: int = 1
     """Code blocks that are run (C)."""
@@ -131,7 +130,6 @@ class TrainMSARL(TrainClipped):
                 f"{self.env!r} is not played by a reasoner and a helper, which this learner trains. "
                 f"Train its agents together: {learners_of(self.env)}."
             )
-        self.require_at_least(1, "max_calls")
         self.require_groups("paths", "interpretations")
         if self.reasoner_advantage not in NESTED_RULES:
             raise UnknownNameError("rule for the reasoner's advantage", self.reasoner_advantage, NESTED_RULES)
@@ -170,7 +168,7 @@ class TrainMSARL(TrainClipped):
                 options["python"] = "auto"  # language models write whole programs
         options |= self.given_options()
         if not self.own and options.get("python", "simulated") == "simulated" and not options.get("stale"):
-            options["noise"] = options.get("noise", self.noise)
+            options.setdefault("noise", NOISE)
         options |= {name: round(hardness * options[name]) for name in ("noise", "stale") if options.get(name)}
         env = make_multiagent(self.env, **options)
         wanted: type[MultiAgentEnv] = import_module("toolorchestra.envs.msarl.env").MSARLEnv
@@ -196,9 +194,9 @@ class TrainTMATR(TrainTeam):
 
     env: str = "TMATR-Math-v0"
     output: Path = Path("runs/tmatr")
-    sft_error: float = 0.2
+    sft_error: Rare[float] = 0.2
     """Probability of an injected error in a message of the teacher, at the end of the warm start."""
-    sft_errors: dict[str, float] = field(default_factory=dict)
+    sft_errors: Rare[dict[str, float]] = field(default_factory=dict)
     """The same for messages of single actions, such as ``EXECUTE 0.7 DECIDE 0.5``, in the last three fifths of the warm
     start: how skilled the team begins."""
     models: dict[str, str] = field(default_factory=dict)
@@ -223,12 +221,11 @@ class TrainTMATR(TrainTeam):
     """Pairs of an optimiser step."""
     epochs: int = 2
     """Passes over the pairs of a batch."""
-    min_pairs: int = 4
+    min_pairs: Rare[int] = 4
     """Pairs that a batch must have to be learnt from."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.require_at_least(1, "rounds", "stage_steps", "minibatch", "epochs", "min_pairs")
         if self.rollouts < 2:
             raise OptionError(f"A pair is of two episodes: `rollouts` {self.rollouts} is below 2.")
         if not self.schedule:

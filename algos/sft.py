@@ -37,6 +37,9 @@ from toolorchestra.algos.round_trip import require_round_trip
 from toolorchestra.algos.trainer import Report, checkpoint_to_resume, open_run, run_script
 from toolorchestra.envs.registration import is_multiagent
 
+NOISY_FROM, NOISY_SHARE = 0.75, 0.5
+"""Point of the training from which noisy episodes are used, and their share: until then a model learns the format."""
+
 
 def build_policy(
     env: gym.Env[Any, Any], good: Sequence[Demonstration], noisy: Sequence[Demonstration], *, seed: int
@@ -68,7 +71,7 @@ def teach(config: TrainSFT, report: Report = lambda step, metrics: None) -> Toke
     def pick(at: float) -> Sequence[Demonstration]:
         if general and rng.random() < config.general_share:
             return general
-        return noisy if noisy and at >= config.noisy_from and rng.random() < config.noisy_share else good
+        return noisy if noisy and at >= NOISY_FROM and rng.random() < NOISY_SHARE else good
 
     count, every = config.steps * config.batch, [*good, *noisy, *general]
     rows = sft_rows(policy.renderer, every, rows=count, rng=rng, curriculum=config.small, pick=pick)
@@ -131,7 +134,7 @@ def fit(
             config,
             save_every=save_every,
             schedule="cosine",
-            warmup=min(30, steps // 10) if config.warmup is None else config.warmup,
+            warmup=min(30, steps // 10) if config.warmup_steps is None else config.warmup_steps,
         ),
         per_device_train_batch_size=ranks.divided(batch, "rows of a batch", "Choose another size of batch."),
         max_steps=steps,

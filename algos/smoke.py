@@ -18,69 +18,33 @@ if TYPE_CHECKING:
     from toolorchestra.algos.options import LearnerOptions
 
 MAXIMA = {
-    "steps": 2,
-    "sft_steps": 20,
-    "sft_batch": 4,
-    "updates": 2,
-    "groups": 2,
-    "group_size": 2,
-    "questions": 2,
-    "paths": 2,
-    "interpretations": 2,
-    "rollouts": 2,
-    "rounds": 1,
-    "stage_steps": 1,
-    "epochs": 1,
-    "batch": 2,
-    "minibatch": 2,
-    "replays": 1,
-    "max_turns": 2,
-    "max_turn_ids": 16,
-    "max_calls": 2,
-    "general_limit": 20,
-    "in_flight": 4,
-    "eval_samples": 1,
-    "eval_tasks": 1,
-    "save_every": 1,
-    "threads": 1,
-}
+    "steps": 2, "sft_steps": 20, "sft_batch": 4, "updates": 2, "groups": 2, "group_size": 2, "questions": 2, "paths": 2,
+    "interpretations": 2, "rollouts": 2, "rounds": 1, "stage_steps": 1, "epochs": 1, "batch": 2, "minibatch": 2,
+    "replays": 1, "max_turns": 2, "max_turn_ids": 16, "max_calls": 2, "general_limit": 20, "in_flight": 4,
+    "eval_samples": 1, "eval_tasks": 1, "save_every": 1, "threads": 1,
+}  # fmt: skip
 """The most that these options may be."""
-PASSED_BY_NOTHING: dict[str, Any] = {"filters": (), "resample": 0, "threshold": 0.0, "min_pairs": 1}
-"""Options that decide what is worth learning from: to a random model's rollouts they would leave nothing."""
-UNBOUNDED = {
-    "seed": "no size",
-    "micro_batch": "rows of one pass, of a batch that is bounded",
-    "keep_checkpoints": "how many of the checkpoints stay",
-    "keep_rollouts": "how often rollouts are written",
-    "lora_rank": "of an adapter over a tiny model",
-    "warmup": "steps of those that there are",
-    "max_ids": "turns and their tokens are bounded, and what came before decides how long a prompt is",
-    "eval_every": "the more, the fewer evaluations; of two batches",
-    "max_staleness": "what is generated at a time is bounded",
-    "noise": "lines of a printed text",
-}
-"""The whole numbers among the options that a run keeps, and why it is short all the same."""
+FIXED: dict[str, Any] = {
+    "filters": (), "resample": 0, "threshold": 0.0, "min_pairs": 1,  # or nothing of a random model's would be learnt
+    "sampler": "hf", "weight_sync": "disk", "servers": {},  # there may be no server
+}  # fmt: skip
+"""Options that have these values."""
 _FILES = ("preference", "tasks", "catalog")  # options of environments that may name a file
 
 Options = TypeVar("Options", bound="LearnerOptions")
 
 
-def toy(config: Options) -> Options:
+def shrink(config: Options) -> Options:
     """Return options at toy size, with a model made for them; see the module."""
     names = {field.name for field in fields(config)}
     output = config.output.with_name(f"{config.output.name}-smoke")
     changes: dict[str, Any] = {"output": output, **builtin_environment(config)}
-    changes |= {name: value for name, value in PASSED_BY_NOTHING.items() if name in names}
-    for name, maximum in MAXIMA.items():
-        if name in names:
-            given = getattr(config, name)
-            changes[name] = maximum if given is None else min(given, maximum)
-    if "sampler" in names:
-        changes |= {"sampler": "hf", "weight_sync": "disk"}  # there may be no server
-    if "servers" in names:
-        changes["servers"] = {}
-    if isinstance(limit := getattr(config, "importance_limit", None), float):
-        changes["importance_cap"] = limit
+    changes |= {name: value for name, value in FIXED.items() if name in names}
+    for name in names & set(MAXIMA):
+        given = getattr(config, name)
+        changes[name] = MAXIMA[name] if given is None else min(given, MAXIMA[name])
+    if "importance_cap" in names:
+        changes["importance_cap"] = config.importance_limit  # type: ignore[attr-defined]  # of clipped ones
     if "episodes" in names and not is_multiagent(config.env):
         changes |= {"episodes": (), "difficulty": (1,)}  # oracles play all tasks of these levels
     if "general" in names:
@@ -112,9 +76,6 @@ def builtin_environment(config: LearnerOptions) -> dict[str, Any]:
     return changes
 
 
-# ------------------------------------------------------------------------------------------------------ the model
-
-
 _TEMPLATE = """\
 {%- if tools %}<|im_start|>system
 # Tools
@@ -132,13 +93,9 @@ _TEMPLATE = """\
 {%- if add_generation_prompt %}<|im_start|>assistant
 {% endif %}"""
 SIZES = {
-    "hidden_size": 32,
-    "intermediate_size": 64,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "num_key_value_heads": 1,
-    "head_dim": 16,
-}
+    "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2,
+    "num_key_value_heads": 1, "head_dim": 16,
+}  # fmt: skip
 
 
 def make_tiny_model(folder: Path, *, seed: int = 0, **sizes: Any) -> Path:

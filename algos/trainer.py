@@ -20,6 +20,7 @@ from typing import Any, Generic, TypeVar
 from toolorchestra.agents.builtin.model import prepare_torch
 from toolorchestra.algos import memory, ranks
 from toolorchestra.algos.config_files import parse_options, write_config
+from toolorchestra.algos.context import require_context
 from toolorchestra.algos.dry_run import require_memory
 from toolorchestra.algos.evaluation import PolicyScores, Scores
 from toolorchestra.algos.model_card import write_cards
@@ -27,7 +28,6 @@ from toolorchestra.algos.options import LearnerOptions, TrainOptions
 from toolorchestra.algos.parent import end_with_parent
 from toolorchestra.algos.precision import require_hardware
 from toolorchestra.algos.report import RunLog, set_aside
-from toolorchestra.algos.requirements import require_context
 from toolorchestra.algos.stats import Interval, paired_bootstrap
 from toolorchestra.toolscale.claim import Claim
 from toolorchestra.toolscale.errors import OptionError, ToolOrchestraError, exit_status

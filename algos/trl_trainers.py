@@ -47,7 +47,7 @@ def settings(
         schedule: Of the learning rate, unless the options say another.
         warmup: Optimiser steps of its warm-up.
     """
-    schedule = config.rate_schedule or schedule
+    schedule = config.lr_scheduler_type or schedule
     return {
         **({} if config.optimizer == "adamw" else {"optim": config.optimizer}),
         "lr_scheduler_type": scheduler_name(schedule, warmup),
@@ -62,7 +62,7 @@ def settings(
         "disable_tqdm": True,
         "save_strategy": "steps" if save_every else "no",
         "save_steps": save_every or 500,
-        "save_total_limit": config.keep_checkpoints,
+        "save_total_limit": config.save_total_limit,
         "seed": config.seed,
     }
 

@@ -128,7 +128,8 @@ def helped(*command: str, of: Callable[[list[str]], int] = main) -> frozenset[st
     """Return the options in the help of a command."""
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        assert of([*command, "--help"]) == 0, command
+        flag = "--help-all" if of is main and command[:1] == ("train",) and command[1:] else "--help"
+        assert of([*command, flag]) == 0, command
     return frozenset(re.findall(r"(?<![\w-])--[a-z][\w-]*", printed.getvalue()))
 
 

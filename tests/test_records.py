@@ -38,7 +38,6 @@ OLDER = {
     "hostile": BEFORE_DATES,
     "kills": BEFORE_DATES,
     "masbench": "made before its script wrote command, commit, versions and processor",
-    "memory": BEFORE_DATES,
     "msarl": BEFORE_DATES,
     "rollouts": BEFORE_DATES,
     "routing": BEFORE_DATES,

@@ -335,4 +335,4 @@ def make_generation(config: TrainOptions) -> Generation:
         )
     if importlib.util.find_spec("vllm") is None:
         raise OptionError(f"{what} needs vLLM in the training's environment: {install_line('vllm')}.")
-    return TRLGeneration(server, gib=config.memory, share=config.vllm_memory_share)
+    return TRLGeneration(server, gib=config.memory, share=config.vllm_gpu_memory_utilization)

@@ -186,7 +186,7 @@ def make_start(configs: Sequence[TrainTeam], folder: Path, *, steps: int, seed: 
         for config, env in systems
     ]
     rows = [row for several in zip(*taught, strict=True) for row in several]
-    own = replace(configs[0], rate_schedule=None, warmup=None, seed=seed)
+    own = replace(configs[0], lr_scheduler_type=None, warmup_steps=None, seed=seed)
     with whole_folder(folder) as draft:
         sft.fit(policy, rows, own, output=draft / "sft", batch=SFT_BATCH, learning_rate=SFT_RATE)
         for name in {name for config, env in systems for name in config.policies(env)}:

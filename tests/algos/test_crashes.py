@@ -72,7 +72,7 @@ def test_only_the_newest_complete_checkpoints_are_kept(tmp_path: Path) -> None:
 
 
 def test_a_training_keeps_as_many_checkpoints_as_it_was_told(tmp_path: Path) -> None:
-    sft.train(small(tmp_path / "run", keep_checkpoints=2))
+    sft.train(small(tmp_path / "run", save_total_limit=2))
     kept = sorted(path.name for path in (tmp_path / "run" / "checkpoints").iterdir() if path.is_dir())
     assert kept == ["checkpoint-2", "checkpoint-3"]
 

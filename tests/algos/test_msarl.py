@@ -459,7 +459,7 @@ def test_an_unknown_rule_is_met_with_those_that_there_are() -> None:
 
 
 def test_the_environment_has_what_an_episode_needs() -> None:
-    env = made(TrainMSARL(max_calls=2, noise=5))
+    env = made(TrainMSARL(max_calls=2, env_options={"noise": "5"}))
     assert (env.max_calls, env.max_cycles) == (2, 5)
     env.reset(seed=0)
     env.step(CODE)
@@ -469,7 +469,7 @@ def test_the_environment_has_what_an_episode_needs() -> None:
 
 def test_an_easier_environment_has_less_noise() -> None:
     for hardness, lines in ((0.0, 0), (0.5, 4), (1.0, 8)):
-        env = TrainMSARL(noise=8).make_env(hardness)
+        env = TrainMSARL().make_env(hardness)
         env.reset(seed=0)
         env.step(CODE)
         assert len(env.observe("helper").split("Output:\n")[1].splitlines()) == 1 + lines

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 import tyro
 
+from toolorchestra.algos.config_files import LEARNERS, options_of
+from toolorchestra.algos.options import AT_LEAST_0, AT_LEAST_1, SHARES
 from toolorchestra.algos.options_one_agent import TrainGRPO, TrainSFT
 from toolorchestra.algos.options_several_agents import TrainMSARL, TrainTMATR
 from toolorchestra.algos.rollout.starts import Start
@@ -32,3 +36,8 @@ def test_held_out_tasks_are_spread_over_the_split() -> None:
     assert [start.seed for start in TrainTMATR(eval_tasks=5).evaluated(starts)] == [0, 2, 4, 6, 8]
     assert TrainTMATR().evaluated(starts) == starts
     assert len(TrainTMATR(models={"planner": "m", "inferencer": "m"}).evaluated([Start(n) for n in range(99)])) == 8
+
+
+def test_bounds_are_of_options_that_there_are() -> None:
+    fields = {field.name for learner in LEARNERS for field in dataclasses.fields(options_of(learner))}
+    assert {*AT_LEAST_0, *AT_LEAST_1, *SHARES} <= fields

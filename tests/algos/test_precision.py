@@ -190,7 +190,13 @@ def test_accumulation_gives_the_gradient_of_the_whole_batch(model: str, tmp_path
 
 def test_sft_teaches_an_adapter_and_refuses_one_without_a_model(model: str, tmp_path: Path) -> None:
     config = TrainSFT(
-        model=model, output=tmp_path, lora_rank=2, threads=1, precision="bf16", rate_schedule="linear", warmup=1
+        model=model,
+        output=tmp_path,
+        lora_rank=2,
+        threads=1,
+        precision="bf16",
+        lr_scheduler_type="linear",
+        warmup_steps=1,
     )
     policy = precision.start_policy(config, model)
     config.set_up(policy.model)
@@ -216,8 +222,8 @@ def test_the_optimiser_and_the_schedule_of_several_agents_are_those_of_the_optio
         env="Dialogue-Restaurant-v0",
         output=tmp_path,
         optimizer="sgd",
-        rate_schedule="linear",
-        warmup=2,
+        lr_scheduler_type="linear",
+        warmup_steps=2,
         learning_rate=1.0,
     )
     assert isinstance(make_optimizer([torch.nn.Parameter(torch.zeros(2))], config), torch.optim.SGD)
@@ -233,7 +239,7 @@ def test_the_optimiser_and_the_schedule_of_several_agents_are_those_of_the_optio
         ({"lora_rank": -1}, "`lora_rank`"),
         ({"lora_alpha": 2.0}, "give `lora_rank`"),
         ({"quantize": "4bit"}, "give `lora_rank`"),
-        ({"warmup": -1}, "`warmup`"),
+        ({"warmup_steps": -1}, "`warmup_steps`"),
     ],
 )
 def test_impossible_options_are_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:

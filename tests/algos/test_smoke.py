@@ -13,11 +13,10 @@ import pytest
 pytest.importorskip("torch", reason="needs the extra `train`", exc_type=ImportError)
 
 from toolorchestra.agents.builtin.model import TokenPolicy
-from toolorchestra.algos.config_files import LEARNERS, RECORD, ConfigFile, options_of, parse_options
+from toolorchestra.algos.config_files import LEARNERS, RECORD, ConfigFile, options_of, parse_options, recipe_names
 from toolorchestra.algos.options_one_agent import TrainGRPO
 from toolorchestra.algos.options_several_agents import TrainMSARL
-from toolorchestra.algos.recipes.shipped import recipe_names
-from toolorchestra.algos.smoke import MAXIMA, PASSED_BY_NOTHING, UNBOUNDED, make_tiny_model, toy
+from toolorchestra.algos.smoke import FIXED, MAXIMA, make_tiny_model, shrink
 from toolorchestra.cli.main import main
 from toolorchestra.cli.train import TrainCommand
 
@@ -25,6 +24,18 @@ KEPT = {
     "learning_rate", "beta", "epsilon", "epsilon_high", "ratio", "aggregation", "temperature", "scale", "max_ids",
     "gradient_checkpointing", "schedule", "sft_weight", "reasoner_advantage", "max_calls", "open_at", "min_std",
 }  # fmt: skip
+UNBOUNDED = {
+    "seed": "no size",
+    "micro_batch": "rows of one pass, of a batch that is bounded",
+    "save_total_limit": "how many of the checkpoints stay",
+    "keep_rollouts": "how often rollouts are written",
+    "lora_rank": "of an adapter over a tiny model",
+    "warmup_steps": "steps of those that there are",
+    "max_ids": "turns and their tokens are bounded, and what came before decides how long a prompt is",
+    "eval_every": "the more, the fewer evaluations; of two batches",
+    "max_staleness": "what is generated at a time is bounded",
+}
+"""The whole numbers among the options that a run keeps, and why it is short all the same."""
 AT_ONCE = ("paramanager-4b-rl",)
 """Trained in every run of the tests, one agent and two; the others are `long`."""
 
@@ -62,24 +73,24 @@ def test_every_whole_number_among_the_options_is_bounded_or_adds_no_work(learner
     kind = options_of(learner)
     types = typing.get_type_hints(kind)
     whole = {field.name for field in dataclasses.fields(kind) if types[field.name] in (int, int | None)}
-    assert whole <= {*MAXIMA, *PASSED_BY_NOTHING, *UNBOUNDED}, "bound it in MAXIMA, or say why not in UNBOUNDED"
+    assert whole <= {*MAXIMA, *FIXED, *UNBOUNDED}, "bound it in MAXIMA, or say why not in UNBOUNDED"
 
     bounded = {field.name for field in dataclasses.fields(kind)} & set(MAXIMA)
     config = example(learner, tmp_path)
     for name in bounded:
         setattr(config, name, 10**6)
-    small = toy(config)
+    small = shrink(config)
     assert {name: getattr(small, name) for name in bounded} == {name: MAXIMA[name] for name in bounded}
     for name in bounded:
         if types[name] == int | None:
             setattr(config, name, None)  # a default that a large model would decide
-    small = toy(config)
+    small = shrink(config)
     assert {name: getattr(small, name) for name in bounded} == {name: MAXIMA[name] for name in bounded}
 
 
 def test_no_option_is_named_that_no_learner_has() -> None:
     fields = {field.name for learner in LEARNERS for field in dataclasses.fields(options_of(learner))}
-    assert {*MAXIMA, *PASSED_BY_NOTHING, *UNBOUNDED} <= fields
+    assert {*MAXIMA, *FIXED, *UNBOUNDED} <= fields
     assert not set(MAXIMA) & set(UNBOUNDED)
 
 
@@ -126,12 +137,12 @@ def test_the_options_of_a_run_are_in_its_folder(tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_warm_start_is_short_and_none_stays_none() -> None:
-    assert toy(TrainGRPO(env="ToolOrchestra-Restaurant-v0")).sft_steps == MAXIMA["sft_steps"]
-    assert toy(TrainGRPO(env="ToolOrchestra-Restaurant-v0", sft_steps=0)).sft_steps == 0
+    assert shrink(TrainGRPO(env="ToolOrchestra-Restaurant-v0")).sft_steps == MAXIMA["sft_steps"]
+    assert shrink(TrainGRPO(env="ToolOrchestra-Restaurant-v0", sft_steps=0)).sft_steps == 0
 
 
 def test_what_a_server_generates_for_is_generated_for_by_the_model(tmp_path: Path) -> None:
     given = {"sampler": "vllm-server", "servers": {"reasoner": "http://one:8000", "helper": "http://two:8000"}}
-    config = toy(TrainMSARL(output=tmp_path / "run", **given))  # type: ignore[arg-type]
+    config = shrink(TrainMSARL(output=tmp_path / "run", **given))  # type: ignore[arg-type]
     assert (config.sampler, config.servers) == ("hf", {})
     assert config.importance_limit == 2.0  # the loss is that of the run

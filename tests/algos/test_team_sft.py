@@ -12,7 +12,7 @@ import pytest
 from toolorchestra.algos import sft
 from toolorchestra.algos.multi_agent_trainer import load_policies
 from toolorchestra.algos.options_one_agent import TrainSFT
-from toolorchestra.algos.smoke import toy
+from toolorchestra.algos.smoke import shrink
 from toolorchestra.algos.team_sft import recorded_sides
 from toolorchestra.envs import make_multiagent
 from toolorchestra.envs.episode import Episode, write_episodes
@@ -98,5 +98,5 @@ def test_episodes_of_other_agents_and_missing_models_are_named(file: Path, playe
 
 
 def test_a_toy_run_of_a_game_keeps_its_episodes(file: Path) -> None:
-    small = toy(TrainSFT(**SOURCE, episodes=(file,), steps=500))
+    small = shrink(TrainSFT(**SOURCE, episodes=(file,), steps=500))
     assert (small.episodes, small.env, small.source) == ((file,), ENV, "MathParity")

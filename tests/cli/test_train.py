@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import json
 import re
@@ -12,8 +13,7 @@ from typing import Any
 import pytest
 
 from toolorchestra import cli
-from toolorchestra.algos.config_files import LEARNERS, config_text
-from toolorchestra.algos.recipes.shipped import recipe_file, recipe_names
+from toolorchestra.algos.config_files import LEARNERS, config_text, options_of, parse_options, recipe_file, recipe_names
 
 Run = Callable[..., Any]
 MULTI_AGENT = "MSARL-Math-v0"
@@ -34,6 +34,24 @@ def test_every_learner_of_the_command_line_is_there(run: Run):
         output = run("train", name, "--help")
         assert output.code == 0
         assert f"toolorchestra train {name}" in output.out
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_help_shows_at_most_40_options_and_help_all_every_one(run: Run, learner: str) -> None:
+    shown, everything = (
+        set(re.findall(r"^\W+(?:-h, )?--([a-z-]+)", run("train", learner, flag).out, re.MULTILINE))
+        for flag in ("--help", "--help-all")
+    )
+    options = {field.name.replace("_", "-") for field in dataclasses.fields(options_of(learner))}
+    assert everything == options | {"help", "help-all", "config", "smoke"}
+    assert shown < everything
+    assert {"help-all", "config", "env", "steps" if learner != "tmatr" else "stage-steps"} <= shown
+    assert len(shown) <= 40
+
+
+def test_an_option_that_help_does_not_show_is_read_all_the_same(run: Run) -> None:
+    assert "--threads" not in run("train", "sft", "--help").out
+    assert parse_options(options_of("sft"), ["--threads", "3"]).threads == 3
 
 
 def test_train_says_how_to_install_what_it_needs(run: Run, monkeypatch: pytest.MonkeyPatch):

@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from transformers import Qwen2Config, Qwen3Config
 
-from toolorchestra.algos.config_files import ConfigFile, options_of, parse_options
+from toolorchestra.algos.config_files import ConfigFile, options_of, parse_options, recipe_names
+from toolorchestra.algos.dry_run import MemoryEstimate, estimate
 from toolorchestra.algos.memory import GIB
-from toolorchestra.algos.recipes.shipped import recipe_names
-from toolorchestra.algos.requirements import Requirements, requirements
 from toolorchestra.algos.smoke import builtin_environment
 
 QWEN3 = {"vocab_size": 151_936, "num_key_value_heads": 8, "head_dim": 128, "num_hidden_layers": 36}
@@ -66,14 +64,14 @@ def local(value: Any, folder: Path) -> Any:
     return str(place)
 
 
-def least(name: str, folder: Path) -> Requirements:
+def least(name: str, folder: Path) -> MemoryEstimate:
     """Return what a recipe needs with one row at a time, in each process."""
     config = parse_options(options_of(ConfigFile.read(name).learner), ["--config", name])
     models = {
         option: getattr(config, option) for option in (*config.model_options, "helper") if getattr(config, option, None)
     }
     changes = {option: local(value, folder) for option, value in models.items()}
-    return requirements(replace(config, **builtin_environment(config), **changes), torch.device("cpu"), 0)
+    return estimate(replace(config, **builtin_environment(config), **changes))
 
 
 def sentence(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
