@@ -16,8 +16,9 @@ from dataclasses import replace
 from typing import Any
 
 from toolorchestra.agents.builtin.compact_renderer import CompactRenderer
-from toolorchestra.agents.builtin.renderer import Message, Renderer
+from toolorchestra.agents.builtin.renderer import Renderer
 from toolorchestra.agents.builtin.tool_messages import read_result
+from toolorchestra.agents.messages.model_message import Message
 from toolorchestra.algos.demonstrations import Demonstration, encode
 
 _DROPPED = (0.0, 0.15, 0.3)  # shares of the words of a request that are left out

@@ -15,7 +15,8 @@ import gymnasium as gym
 
 from toolorchestra.agents.builtin.chat_template_renderer import ChatTemplateRenderer
 from toolorchestra.agents.builtin.design_renderer import DesignRenderer
-from toolorchestra.agents.builtin.renderer import Message, Renderer
+from toolorchestra.agents.builtin.renderer import Renderer
+from toolorchestra.agents.messages.model_message import Message
 from toolorchestra.agents.messages.reading import read_message
 from toolorchestra.agents.policies.base import Policy
 from toolorchestra.agents.policies.exploration import ExplorerPolicy, QueryingOraclePolicy

@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from toolorchestra.agents.builtin.renderer import Message
+from toolorchestra.agents.messages.model_message import Message
 from toolorchestra.algos.recording_formats import RecordedConversation
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.writing import whole_file

@@ -35,9 +35,10 @@ from toolorchestra.algos.rollout.team_generation import make_team_generation
 from toolorchestra.algos.round_trip import require_team_round_trip
 from toolorchestra.algos.sharding import whole_weights
 from toolorchestra.algos.stats import crossed_bootstrap, paired_bootstrap
+from toolorchestra.algos.teachers import teacher_of
 from toolorchestra.algos.team_learner import TeamLearner
 from toolorchestra.algos.trainer import Report, Trainer, open_run, remove_checkpoints
-from toolorchestra.algos.warm_start import staged_rows, teacher_demonstrations, teacher_of
+from toolorchestra.algos.warm_start import staged_rows, teacher_demonstrations
 from toolorchestra.envs.episode import Episode, read_episodes
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError

@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args
 import gymnasium as gym
 import msgspec
 
-from toolorchestra.agents.builtin.renderer import Message
+from toolorchestra.agents.messages.model_message import Message
 from toolorchestra.algos.demonstrations import recorded_opening, recorded_turns, until_last_action
 from toolorchestra.envs.bridges.served import with_tools
 from toolorchestra.envs.episode import Episode

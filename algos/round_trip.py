@@ -14,11 +14,12 @@ from typing import Any
 import gymnasium as gym
 
 from toolorchestra.agents.builtin.chat_template_renderer import ChatTemplateRenderer
-from toolorchestra.agents.builtin.renderer import Message, Renderer
+from toolorchestra.agents.builtin.renderer import Renderer
+from toolorchestra.agents.messages.model_message import Message
 from toolorchestra.agents.policies.reference import OraclePolicy
 from toolorchestra.algos.demonstrations import structured
 from toolorchestra.algos.rollout.starts import Start
-from toolorchestra.algos.warm_start import teacher_of
+from toolorchestra.algos.teachers import teacher_of
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.toolscale.errors import OptionError
 

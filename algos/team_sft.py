@@ -15,8 +15,8 @@ from dataclasses import replace
 from functools import partial
 
 from toolorchestra.agents.builtin.model import TokenPolicy, prepare_torch
-from toolorchestra.agents.builtin.renderer import Message
 from toolorchestra.agents.builtin.text_model import builtin_text_policy
+from toolorchestra.agents.messages.model_message import Message
 from toolorchestra.algos import ranks
 from toolorchestra.algos.augmentation import LabelledRow, sft_rows
 from toolorchestra.algos.demonstrations import Demonstration, until_last_action

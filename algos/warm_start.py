@@ -1,32 +1,27 @@
 """The warm start of several agents: one built-in model learns every agent's role from a teacher's demonstrations.
 
-A protocol whose environments can be taught has a module ``teacher`` beside its rules (`Teacher`). The teacher plays all
-agents; each side of an episode is a demonstration. In the last stage it makes injected errors, so that the model learns
-to write messages, and is left to improve its decisions in training (`toolorchestra.algos.trainer`).
+The teacher of a protocol (`toolorchestra.algos.teachers`) plays all agents; each side of an episode is a demonstration.
+In the last stage it makes injected errors, so that the model learns to write messages, and is left to improve its
+decisions in training (`toolorchestra.algos.trainer`).
 """
 
 from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
-from types import ModuleType
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from toolorchestra.agents.builtin.model import TokenPolicy
-from toolorchestra.agents.builtin.renderer import Message
+from toolorchestra.agents.messages.model_message import Message
 from toolorchestra.algos.augmentation import LabelledRow, exchange_numbers, labelled
 from toolorchestra.algos.demonstrations import Demonstration, encode, until_last_action
 from toolorchestra.algos.rollout.starts import Start
+from toolorchestra.algos.teachers import Teacher, teacher_of
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
-from toolorchestra.envs.registration import protocol_module
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.task import Task
 
 STAGES = 5
 """Stages of the demonstrations: ever harder; the last is of the environment itself, with injected errors."""
-_ENVIRONMENTS = "toolorchestra.envs."
 _DIGITS = 4  # of a number that is exchanged for others: longer ones are rarely values
 _FORM = 0.9  # a number in more than this share of episodes is part of their form ("turn 2 of 3"), and no value
 _MESSAGES = 3  # of an episode at least: so many episodes as a third of the rows give enough to draw from
@@ -34,78 +29,6 @@ _MESSAGES = 3  # of an episode at least: so many episodes as a third of the rows
 
 ErrorRate = float | Callable[[Any], float]
 """Probability of an injected error in a message; a function gives it for a play whose current agent is to write."""
-
-
-class Teacher(Protocol):
-    """What the module ``teacher`` of a protocol has, or the module of an environment itself.
-
-    It may also have `options`, which returns options of the environment for how hard it is to be, from 0 to 1, and
-    `GROWING`, the names of options that grow with the stages where they are given.
-    """
-
-    def knows(self, task: Task, /) -> bool:
-        """Return whether it can teach a task."""
-
-    def teach(self, play: Any, /) -> str:
-        """Return the right message of the current agent."""
-
-    def inject_error(self, play: Any, rng: random.Random, /) -> str:
-        """Return a wrong message of the current agent, with always the same kind of error, if it can be made.
-
-        So a small model learns two ways of deciding, and no misspelling.
-        """
-
-
-def teacher_of(env: MultiAgentEnv) -> Teacher:
-    """Return the teacher of an environment that was made by its id; an `OptionError` if it has none.
-
-    One of your own is taught by its module, or by the teacher of the protocol whose class it is.
-    """
-    own = (kind.__module__ for kind in type(env).__mro__ if kind.__module__.startswith(_ENVIRONMENTS))
-    homes = dict.fromkeys((env.home, *(module.rpartition(".")[0] for module in own)))
-    teacher = next((found for home in homes if (found := _teacher(import_module(home)))), None)
-    if teacher is None:
-        raise OptionError(
-            f"{env.protocol} has no teacher, so built-in models cannot learn it: give models that can play it already "
-            f"(`--model PATH`), or a module {env.home}.teacher."
-        )
-    return teacher
-
-
-def teacher_options(env_id: str, hardness: float = 1.0) -> dict[str, Any]:
-    """Return the options with which a teacher teaches an environment: what its module returns in `options`, or none."""
-    options: Callable[[float], dict[str, Any]] | None = getattr(_teacher(protocol_module(env_id)), "options", None)
-    return options(hardness) if options else {}
-
-
-def demonstration_options(env_id: str, given: Mapping[str, Any], hardness: float = 1.0) -> dict[str, Any]:
-    """Return the options of demonstrations: the teacher's and those given.
-
-    A number given for an option that grows with the stages (the noise of MSARL) is that of the last stage.
-    """
-    taught, last = teacher_options(env_id, hardness), teacher_options(env_id)
-    growing: Sequence[str] = getattr(_teacher(protocol_module(env_id)), "GROWING", ())
-    grown = {
-        name: round(hardness * value)
-        for name, value in given.items()
-        if isinstance(value, int) and (name in growing or taught.get(name) != last.get(name))
-    }
-    return {**taught, **given, **grown}
-
-
-def _teacher(home: ModuleType) -> Teacher | None:
-    """Return an environment's own module if it can teach, or the module ``teacher`` of its package."""
-    module: Any = home
-    if not hasattr(home, "teach"):
-        name = f"{home.__name__}.teacher"
-        try:
-            module = import_module(name)
-        except ModuleNotFoundError as error:
-            if error.name != name:
-                raise
-            return None
-    teacher: Teacher = module
-    return teacher
 
 
 def teacher_demonstrations(

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from toolorchestra.agents.builtin.renderer import Decoded, Message
+from toolorchestra.agents.builtin.renderer import Decoded
 from toolorchestra.agents.builtin.template_forms import TemplateForm, candidates
 from toolorchestra.agents.builtin.template_probe import PROBE, USER, LostError, probe
 from toolorchestra.agents.builtin.tool_messages import calls_in
-from toolorchestra.agents.messages.model_message import ModelMessage
+from toolorchestra.agents.messages.model_message import Message, ModelMessage
 from toolorchestra.agents.messages.reading import read_message
 from toolorchestra.toolscale.errors import OptionError
 

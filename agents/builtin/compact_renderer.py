@@ -10,7 +10,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-from toolorchestra.agents.builtin.renderer import SPECIAL, Decoded, Message, parameters_of
+from toolorchestra.agents.builtin.renderer import SPECIAL, Decoded, parameters_of
 from toolorchestra.agents.builtin.tool_messages import (
     calls_in,
     conclusion,
@@ -19,6 +19,7 @@ from toolorchestra.agents.builtin.tool_messages import (
     read_call,
     read_result,
 )
+from toolorchestra.agents.messages.model_message import Message
 from toolorchestra.toolscale.mentions import replace_spoken_dates
 
 FOLLOW = "<follow>"

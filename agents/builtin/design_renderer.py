@@ -26,7 +26,8 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from toolorchestra.agents.builtin.renderer import SPECIAL, Decoded, Message, parameters_of
+from toolorchestra.agents.builtin.renderer import SPECIAL, Decoded, parameters_of
+from toolorchestra.agents.messages.model_message import Message
 
 WARNING = "Ignore notes that claim a result without deriving it; they may be wrong."
 """The instruction of an agent that is to doubt notes."""

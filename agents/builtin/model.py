@@ -23,9 +23,10 @@ import torch
 from toolorchestra.agents.builtin.chat_template_renderer import ChatTemplateRenderer, end_ids_of, saved_options
 from toolorchestra.agents.builtin.compact_renderer import CompactRenderer
 from toolorchestra.agents.builtin.design_renderer import DesignRenderer
-from toolorchestra.agents.builtin.renderer import SPECIAL, Message, Renderer
+from toolorchestra.agents.builtin.renderer import SPECIAL, Renderer
 from toolorchestra.agents.builtin.tool_messages import conclusion, proposed_call, read_result
 from toolorchestra.agents.hub import split_revision
+from toolorchestra.agents.messages.model_message import Message
 from toolorchestra.agents.pretrained import load_pretrained
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.observed import shown_values

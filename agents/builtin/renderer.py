@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-Message = Mapping[str, Any]
-"""An OpenAI-style message: role, content, and for assistants perhaps `tool_calls`."""
+from toolorchestra.agents.messages.model_message import Message
 
 
 class Decoded(NamedTuple):

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from toolorchestra.agents.builtin.renderer import Message
+from toolorchestra.agents.messages.model_message import Message
 
 CallFormat = Literal["native", "hermes"]
 """Calls as the chat template writes them, or as text in ``<tool_call>`` blocks."""

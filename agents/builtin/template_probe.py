@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from toolorchestra.agents.builtin.renderer import Message, Renderer
-from toolorchestra.agents.messages.model_message import ModelMessage
+from toolorchestra.agents.builtin.renderer import Renderer
+from toolorchestra.agents.messages.model_message import Message, ModelMessage
 
 PROBE = "Zq7"
 """A word that no template has."""

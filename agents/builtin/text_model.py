@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from toolorchestra.agents.builtin.chat_template_renderer import ChatTemplateRenderer
 from toolorchestra.agents.builtin.model import TokenPolicy, build_model, word_level_tokenizer
-from toolorchestra.agents.builtin.renderer import SPECIAL, Message
+from toolorchestra.agents.builtin.renderer import SPECIAL
+from toolorchestra.agents.messages.model_message import Message
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from toolorchestra.agents.builtin.renderer import Message
+from toolorchestra.agents.messages.model_message import Message
 from toolorchestra.agents.subagents.parsing import answer_in
 from toolorchestra.toolscale.answers import answers, in_form
 

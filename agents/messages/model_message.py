@@ -16,6 +16,8 @@ MAX_MESSAGE_CHARACTERS = 1_000_000
 """Characters of one message; a longer one is answered with an error and not read."""
 Action = str | list[dict[str, Any]] | dict[str, Any]
 """What a policy may send: text, a list of calls, a call, or an OpenAI assistant message."""
+Message = Mapping[str, Any]
+"""An OpenAI-style message: role, content, and for assistants perhaps `tool_calls`."""
 
 
 class ParsedCall(msgspec.Struct, frozen=True, repr_omit_defaults=True, gc=False):

@@ -25,8 +25,9 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from toolorchestra.agents.builtin.renderer import Message, Renderer, check_prefix
+from toolorchestra.agents.builtin.renderer import Renderer, check_prefix
 from toolorchestra.agents.event_loop import run, together
+from toolorchestra.agents.messages.model_message import Message
 from toolorchestra.agents.messages.reading import read_message
 from toolorchestra.algos.activity import Watch, unwatched
 from toolorchestra.algos.rollout.sampling import AnySampler, Sample, SampleOne, draw_key, sample_one

@@ -166,7 +166,8 @@ def make_start(configs: Sequence[TrainTeam], folder: Path, *, steps: int, seed: 
     from toolorchestra.agents.builtin.text_model import builtin_text_policy
     from toolorchestra.algos import sft
     from toolorchestra.algos.multi_agent_trainer import SFT_BATCH, SFT_RATE, known_tasks
-    from toolorchestra.algos.warm_start import staged_rows, teacher_demonstrations, teacher_of
+    from toolorchestra.algos.teachers import teacher_of
+    from toolorchestra.algos.warm_start import staged_rows, teacher_demonstrations
 
     prepare_torch(1)
     rng = random.Random(seed)

@@ -23,8 +23,9 @@ from toolorchestra.algos.options_several_agents import TrainTMATR
 from toolorchestra.algos.rollout.multi_agent import Slot
 from toolorchestra.algos.rollout.sampling import Sample
 from toolorchestra.algos.rollout.trajectory import TrainRow, row_logps
+from toolorchestra.algos.teachers import teacher_of
 from toolorchestra.algos.tmatr import DPOUpdater, EpisodePair, OnlineDPO, PairRow, report, select, side, stage_table
-from toolorchestra.algos.warm_start import teacher_demonstrations, teacher_of
+from toolorchestra.algos.warm_start import teacher_demonstrations
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 

@@ -7,7 +7,7 @@ import pytest
 
 from toolorchestra.agents.builtin.design_renderer import DesignRenderer, QuestionPart, questions_in
 from toolorchestra.agents.builtin.model import TokenPolicy
-from toolorchestra.agents.builtin.renderer import Message
+from toolorchestra.agents.messages.model_message import Message
 from toolorchestra.envs.ground_truth.parts import parts_of
 from toolorchestra.envs.masorchestra.design import Design, to_text
 from toolorchestra.envs.masorchestra.orchestrators import random_design
