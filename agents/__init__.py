@@ -2,6 +2,7 @@
 
 ::
 
+    messages     what models write: thoughts, text and calls; what goes back to them
     chat         chat models: OpenAI-compatible servers, local models, recorded and scripted answers
     experts      the catalogue of experts, simulated experts, and fitting them to real answers
     subagents    functions over chat models: chain of thought, self-consistency, debate, search, code …

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from toolorchestra.agents.hub import split_revision
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 
 
 def load_pretrained(kind: str, source: str | Path, **options: Any) -> Any:

@@ -1,18 +1,16 @@
 """Training algorithms and their parts.
 
-    rollout/                 plays environments with policies, and yields rows of token ids
     sft                      supervised fine-tuning on demonstrations
     grpo                     GRPO for one agent, in any Gymnasium environment
     msarl, tmatr             the papers' learners for a reasoner and a helper, and for a team
     multi_grpo               GRPO for each agent of any environment
-    options                  what each learner can be told, without torch
-    config_files             options from the command line and YAML files; `recipes/` has the papers', as files
-    smoke                    makes any run small
-    dry_run                  the memory that a run needs
     trainer                  the training run; `multi_agent_trainer` for several agents
-    advantages, losses       pure tensor functions
-    selection                which episodes and tasks to train on
-    stats, report            intervals, metrics, tables and curves
+    options/                 what each learner can be told; `recipes/` has the papers' trainings as files
+    rollout/                 plays environments with policies, and yields rows of token ids
+    loss/                    advantages and losses, pure tensor functions
+    data/                    demonstrations, their selection, and recordings in other formats
+    reporting/               metrics, curves, evaluation, intervals
+    hardware/                processes, memory, precision
 
 Each learner is also a script, e.g. ``python algos/grpo.py``. The names below load torch when they are first used.
 """

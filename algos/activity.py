@@ -1,6 +1,6 @@
 """What a run does at the moment, shown while it lasts longer than two seconds.
 
-Not here: what a run records (`toolorchestra.algos.report`).
+Not here: what a run records (`toolorchestra.algos.reporting.report`).
 """
 
 from __future__ import annotations

@@ -17,22 +17,23 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from toolorchestra.algos import call_statistics, design_statistics, ranks
-from toolorchestra.algos.advantages import group_advantages, rollout_filters
-from toolorchestra.algos.autocast import autocast
-from toolorchestra.algos.batching import chunks
-from toolorchestra.algos.evaluation import mean_parts, row_means
-from toolorchestra.algos.kept_rollouts import KeptRollout, RolloutKeeper
-from toolorchestra.algos.logits import hidden_states, logits_in_chunks
-from toolorchestra.algos.options_one_agent import Filter, TrainGRPO
+from toolorchestra.algos.hardware import ranks
+from toolorchestra.algos.hardware.autocast import autocast
+from toolorchestra.algos.hardware.batching import chunks
+from toolorchestra.algos.hardware.logits import hidden_states, logits_in_chunks
+from toolorchestra.algos.hardware.sharding import forward, gathered
+from toolorchestra.algos.loss.advantages import group_advantages, rollout_filters
+from toolorchestra.algos.options.one_agent import Filter, TrainGRPO
+from toolorchestra.algos.reporting import call_statistics, design_statistics
+from toolorchestra.algos.reporting.evaluation import mean_parts, row_means
 from toolorchestra.algos.rollout.engine import RolloutEngine, RolloutRequest, Row
 from toolorchestra.algos.rollout.generation import Generation
+from toolorchestra.algos.rollout.kept_rollouts import KeptRollout, RolloutKeeper
 from toolorchestra.algos.rollout.sampling import AnySampler
-from toolorchestra.algos.rollout.starts import Start
-from toolorchestra.algos.sharding import forward, gathered
+from toolorchestra.algos.starts import Start
+from toolorchestra.envs.records.unjudged import unjudged_error
 from toolorchestra.envs.rewards import preference_rewards
-from toolorchestra.envs.unjudged import unjudged_error
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 
 _LOG = logging.getLogger(__name__)
 

@@ -34,23 +34,25 @@ from toolorchestra.agents.builtin.adapters import AdapterReference
 from toolorchestra.agents.builtin.model import ADAPTER_CONFIG, TokenPolicy
 from toolorchestra.agents.builtin.renderer import Renderer
 from toolorchestra.agents.policies.reference import OraclePolicy, RandomPolicy
-from toolorchestra.algos import call_statistics, design_statistics, ranks, sft
+from toolorchestra.algos import sft
 from toolorchestra.algos.activity import Watch, unwatched
-from toolorchestra.algos.batching import spread
-from toolorchestra.algos.context import PROMPTS, context_of, longest_row, require_room
-from toolorchestra.algos.evaluation import PolicyScores, evaluate, outcomes_of, reference, rewards_of
+from toolorchestra.algos.data.round_trip import require_round_trip
 from toolorchestra.algos.group_rollouts import Curriculum, GroupRollouts, advantages_as_rewards
-from toolorchestra.algos.model_card import card
-from toolorchestra.algos.options_one_agent import TrainGRPO, TrainSFT
-from toolorchestra.algos.precision import load_policy, save_policy, start_policy
+from toolorchestra.algos.hardware import ranks
+from toolorchestra.algos.hardware.batching import spread
+from toolorchestra.algos.options.context import PROMPTS, context_of, longest_row, require_room
+from toolorchestra.algos.options.model_card import card
+from toolorchestra.algos.options.one_agent import TrainGRPO, TrainSFT
+from toolorchestra.algos.options.precision import load_policy, save_policy, start_policy
+from toolorchestra.algos.reporting import call_statistics, design_statistics
+from toolorchestra.algos.reporting.evaluation import PolicyScores, evaluate, outcomes_of, reference, rewards_of
+from toolorchestra.algos.reporting.stats import Interval, known_mean, paired_bootstrap
 from toolorchestra.algos.rollout.engine import RolloutEngine, Row
 from toolorchestra.algos.rollout.generation import make_generation
-from toolorchestra.algos.rollout.starts import Start, make_env, starts
 from toolorchestra.algos.rollout_worker import AsyncGroupRollouts
-from toolorchestra.algos.round_trip import require_round_trip
-from toolorchestra.algos.stats import Interval, known_mean, paired_bootstrap
+from toolorchestra.algos.starts import Start, make_env, starts
 from toolorchestra.algos.trainer import Report, Trainer, checkpoint_to_resume, run_script
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 
 
 def warm_up(config: TrainGRPO, report: Report = lambda step, metrics: None) -> TokenPolicy:

@@ -37,15 +37,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from toolorchestra.algos import multi_agent_trainer, ranks
-from toolorchestra.algos.advantages import nested_advantages, signal
-from toolorchestra.algos.batching import chunks
+from toolorchestra.algos import multi_agent_trainer
+from toolorchestra.algos.hardware import ranks
+from toolorchestra.algos.hardware.batching import chunks
+from toolorchestra.algos.loss.advantages import nested_advantages, signal
 from toolorchestra.algos.multi_agent_trainer import MultiAgentTrainer
-from toolorchestra.algos.options_several_agents import NestedRule, TrainMSARL
+from toolorchestra.algos.options.several_agents import NestedRule, TrainMSARL
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot, unjudged_share
 from toolorchestra.algos.rollout.sampling import AnySampler
-from toolorchestra.algos.rollout.starts import Start
 from toolorchestra.algos.rollout.trajectory import TrainRow
+from toolorchestra.algos.starts import Start
 from toolorchestra.algos.team_learner import ClippedLearner
 from toolorchestra.algos.trainer import run_script
 from toolorchestra.envs.msarl.play import REASONER, MSARLPlay

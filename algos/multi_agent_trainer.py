@@ -1,8 +1,8 @@
 """Training of several agents: the tasks and policies that it starts from, and the run in which a learner updates them.
 
 `train` does all but the update, which is a `TeamLearner`'s. Not here: rollouts
-(`toolorchestra.algos.rollout.multi_agent`), evaluation (`toolorchestra.algos.evaluation`) and the demonstrations of the
-warm start (`toolorchestra.algos.warm_start`).
+(`toolorchestra.algos.rollout.multi_agent`), evaluation (`toolorchestra.algos.reporting.evaluation`) and the
+demonstrations of the warm start (`toolorchestra.algos.data.warm_start`).
 """
 
 from __future__ import annotations
@@ -21,28 +21,29 @@ import torch
 from toolorchestra.agents.builtin.adapters import AdapterPolicy, holds_adapters, load_adapters
 from toolorchestra.agents.builtin.model import TokenPolicy, prepare_torch
 from toolorchestra.agents.builtin.text_model import builtin_text_policy, unknown_pieces
-from toolorchestra.algos import memory, ranks, sft, sharding
-from toolorchestra.algos.autocast import autocast
-from toolorchestra.algos.batching import spread
-from toolorchestra.algos.context import PROMPTS, context_of, longest_row, require_room
-from toolorchestra.algos.evaluation import Scores, evaluate_agents
-from toolorchestra.algos.model_card import write_cards
-from toolorchestra.algos.options_several_agents import TrainTeam
-from toolorchestra.algos.precision import load_options, new_adapters
+from toolorchestra.algos import sft
+from toolorchestra.algos.data.round_trip import require_team_round_trip
+from toolorchestra.algos.data.warm_start import staged_rows, teacher_demonstrations
+from toolorchestra.algos.hardware import memory, ranks, sharding
+from toolorchestra.algos.hardware.autocast import autocast
+from toolorchestra.algos.hardware.batching import spread
+from toolorchestra.algos.hardware.sharding import whole_weights
+from toolorchestra.algos.options.context import PROMPTS, context_of, longest_row, require_room
+from toolorchestra.algos.options.model_card import write_cards
+from toolorchestra.algos.options.precision import load_options, new_adapters
+from toolorchestra.algos.options.several_agents import TrainTeam
+from toolorchestra.algos.reporting.evaluation import Scores, evaluate_agents
+from toolorchestra.algos.reporting.stats import crossed_bootstrap, paired_bootstrap
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine
-from toolorchestra.algos.rollout.starts import Start
 from toolorchestra.algos.rollout.team_generation import make_team_generation
-from toolorchestra.algos.round_trip import require_team_round_trip
-from toolorchestra.algos.sharding import whole_weights
-from toolorchestra.algos.stats import crossed_bootstrap, paired_bootstrap
+from toolorchestra.algos.starts import Start
 from toolorchestra.algos.teachers import teacher_of
 from toolorchestra.algos.team_learner import TeamLearner
 from toolorchestra.algos.trainer import Report, Trainer, open_run, remove_checkpoints
-from toolorchestra.algos.warm_start import staged_rows, teacher_demonstrations
-from toolorchestra.envs.episode import Episode, read_episodes
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
-from toolorchestra.toolscale.writing import write_whole
+from toolorchestra.envs.records.episode import Episode, read_episodes
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.common.writing import write_whole
 
 SFT_BATCH = 32
 """Rows of a step of the warm start."""

@@ -25,11 +25,11 @@ import numpy as np
 
 from toolorchestra.agents.event_loop import run
 from toolorchestra.algos.group_rollouts import Curriculum, GroupRollouts, RolloutGroup
-from toolorchestra.algos.options_one_agent import TrainGRPO
+from toolorchestra.algos.options.one_agent import TrainGRPO
 from toolorchestra.algos.rollout.engine import RolloutEngine, RolloutRequest, Row
 from toolorchestra.algos.rollout.sampling import AnySampler
-from toolorchestra.envs.unjudged import unjudged_error
-from toolorchestra.toolscale.errors import OptionError, TrainingError
+from toolorchestra.envs.records.unjudged import unjudged_error
+from toolorchestra.toolscale.common.errors import OptionError, TrainingError
 
 _BEAT = 0.2
 """Seconds after which the worker looks whether samples were taken, and after which a reader looks at its health."""

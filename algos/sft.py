@@ -4,9 +4,9 @@
     python algos/sft.py --env ID --model PATH             any environment, any causal language model
     python algos/sft.py --env TMATR-Math-v0 --episodes FILE     each agent, on its side (`toolorchestra.algos.team_sft`)
 
-The policy's renderer encodes the demonstrations (`toolorchestra.algos.demonstrations`) once into ids and labels (−100
-on everything the environment wrote); TRL's `SFTTrainer` trains on these, without template or re-tokenisation. For the
-built-in model they are augmented (`toolorchestra.algos.augmentation`), for ``--model`` they are not.
+The policy's renderer encodes the demonstrations (`toolorchestra.algos.data.demonstrations`) once into ids and labels
+(−100 on everything the environment wrote); TRL's `SFTTrainer` trains on these, without template or re-tokenisation. For
+the built-in model they are augmented (`toolorchestra.algos.data.augmentation`), for ``--model`` they are not.
 """
 
 from __future__ import annotations
@@ -23,17 +23,18 @@ import gymnasium as gym
 
 from toolorchestra.agents.builtin.design_renderer import DesignRenderer
 from toolorchestra.agents.builtin.model import TokenPolicy, build_renderer, prepare_torch
-from toolorchestra.algos import ranks, team_sft
-from toolorchestra.algos.augmentation import LabelledRow, sft_rows
-from toolorchestra.algos.context import require_readable
-from toolorchestra.algos.demonstrations import Demonstration, demonstrate
-from toolorchestra.algos.general_reasoning import general_demonstrations
-from toolorchestra.algos.model_card import card, write_cards
-from toolorchestra.algos.options import LearnerOptions
-from toolorchestra.algos.options_one_agent import TrainSFT
-from toolorchestra.algos.precision import require_hardware, save_policy, start_policy
-from toolorchestra.algos.rollout.starts import make_env, starts
-from toolorchestra.algos.round_trip import require_round_trip
+from toolorchestra.algos import team_sft
+from toolorchestra.algos.data.augmentation import LabelledRow, sft_rows
+from toolorchestra.algos.data.demonstrations import Demonstration, demonstrate
+from toolorchestra.algos.data.general_reasoning import general_demonstrations
+from toolorchestra.algos.data.round_trip import require_round_trip
+from toolorchestra.algos.hardware import ranks
+from toolorchestra.algos.options.context import require_readable
+from toolorchestra.algos.options.model_card import card, write_cards
+from toolorchestra.algos.options.one_agent import TrainSFT
+from toolorchestra.algos.options.options import LearnerOptions
+from toolorchestra.algos.options.precision import require_hardware, save_policy, start_policy
+from toolorchestra.algos.starts import make_env, starts
 from toolorchestra.algos.trainer import Report, checkpoint_to_resume, open_run, run_script
 from toolorchestra.envs.registration import is_multiagent
 

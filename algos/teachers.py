@@ -13,8 +13,8 @@ from typing import Any, Protocol
 
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.registration import protocol_module
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.common.errors import OptionError
+from toolorchestra.toolscale.tasks.task import Task
 
 _ENVIRONMENTS = "toolorchestra.envs."
 

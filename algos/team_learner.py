@@ -18,19 +18,19 @@ import torch
 from torch import Tensor
 
 from toolorchestra.agents.builtin.model import TokenPolicy
-from toolorchestra.algos import memory, ranks, sharding
-from toolorchestra.algos.autocast import autocast
-from toolorchestra.algos.batching import bundles
-from toolorchestra.algos.kept_rollouts import KeptRollout, RolloutKeeper
-from toolorchestra.algos.losses import clipped_policy_loss
-from toolorchestra.algos.mismatch import Mismatch
-from toolorchestra.algos.optimizers import make_optimizer, rate_factor
-from toolorchestra.algos.options_several_agents import TrainClipped, TrainTeam
+from toolorchestra.algos.hardware import memory, ranks, sharding
+from toolorchestra.algos.hardware.autocast import autocast
+from toolorchestra.algos.hardware.batching import bundles
+from toolorchestra.algos.hardware.mismatch import Mismatch
+from toolorchestra.algos.loss.losses import clipped_policy_loss
+from toolorchestra.algos.options.optimizers import make_optimizer, rate_factor
+from toolorchestra.algos.options.several_agents import TrainClipped, TrainTeam
+from toolorchestra.algos.rollout.kept_rollouts import KeptRollout, RolloutKeeper
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine
 from toolorchestra.algos.rollout.sampling import AnySampler
-from toolorchestra.algos.rollout.starts import Start
 from toolorchestra.algos.rollout.team_generation import TeamGeneration
 from toolorchestra.algos.rollout.trajectory import TrainRow, row_logps
+from toolorchestra.algos.starts import Start
 
 _LOG = logging.getLogger(__name__)
 _KEPT_ROWS = 8  # of each agent, where rollouts are kept

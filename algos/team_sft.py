@@ -3,7 +3,8 @@
 An agent learns the messages that it wrote in the solved episodes, after what it had read. Each policy is a run of its
 own in the folder ``OUTPUT/POLICY``; what they learnt is together in ``OUTPUT/final``, from which `train tmatr --start`
 and the other learners of several agents go on. Built-in models are made of the words of the episodes and of the tasks.
-Not covered: teachers' demonstrations, which are the warm start of those learners (`toolorchestra.algos.warm_start`).
+Not covered: teachers' demonstrations, which are the warm start of those learners
+(`toolorchestra.algos.data.warm_start`).
 """
 
 from __future__ import annotations
@@ -17,20 +18,20 @@ from functools import partial
 from toolorchestra.agents.builtin.model import TokenPolicy, prepare_torch
 from toolorchestra.agents.builtin.text_model import builtin_text_policy
 from toolorchestra.agents.messages.model_message import Message
-from toolorchestra.algos import ranks
-from toolorchestra.algos.augmentation import LabelledRow, sft_rows
-from toolorchestra.algos.demonstrations import Demonstration, until_last_action
-from toolorchestra.algos.options_one_agent import TrainSFT
-from toolorchestra.algos.options_several_agents import SHARED
-from toolorchestra.algos.precision import require_hardware, start_policy
-from toolorchestra.algos.rollout.starts import json_or_text
+from toolorchestra.algos.data.augmentation import LabelledRow, sft_rows
+from toolorchestra.algos.data.demonstrations import Demonstration, until_last_action
+from toolorchestra.algos.data.warm_start import drawn_rows
+from toolorchestra.algos.hardware import ranks
+from toolorchestra.algos.options.one_agent import TrainSFT
+from toolorchestra.algos.options.precision import require_hardware, start_policy
+from toolorchestra.algos.options.several_agents import SHARED
+from toolorchestra.algos.starts import json_or_text
 from toolorchestra.algos.trainer import Report
-from toolorchestra.algos.warm_start import drawn_rows
-from toolorchestra.envs.episode import read_episodes
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
+from toolorchestra.envs.records.episode import read_episodes
 from toolorchestra.envs.registration import make_multiagent
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
-from toolorchestra.toolscale.writing import make_folder, whole_folder
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.common.writing import make_folder, whole_folder
 
 Teach = Callable[[TrainSFT, Report], TokenPolicy]
 """Makes or loads a policy and teaches it, as the options of its run say."""

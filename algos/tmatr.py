@@ -40,21 +40,21 @@ from torch import Tensor, nn
 
 from toolorchestra.agents.builtin.adapters import AdaptedModel
 from toolorchestra.agents.builtin.model import TokenPolicy
-from toolorchestra.algos import ranks
-from toolorchestra.algos.batching import chunks
-from toolorchestra.algos.evaluation import Scores
-from toolorchestra.algos.losses import dpo_loss
+from toolorchestra.algos.hardware import ranks
+from toolorchestra.algos.hardware.batching import chunks
+from toolorchestra.algos.hardware.sharding import frozen_copy, load_weights
+from toolorchestra.algos.loss.losses import dpo_loss
 from toolorchestra.algos.multi_agent_trainer import MultiAgentTrainer
-from toolorchestra.algos.options_several_agents import BOTH, SYSTEM, TrainTMATR
+from toolorchestra.algos.options.several_agents import BOTH, SYSTEM, TrainTMATR
+from toolorchestra.algos.reporting.evaluation import Scores
+from toolorchestra.algos.reporting.stats import Interval, known_mean, paired_bootstrap
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot, unjudged_share
-from toolorchestra.algos.rollout.starts import Start
 from toolorchestra.algos.rollout.trajectory import TrainRow, row_logps
-from toolorchestra.algos.sharding import frozen_copy, load_weights
-from toolorchestra.algos.stats import Interval, known_mean, paired_bootstrap
+from toolorchestra.algos.starts import Start
 from toolorchestra.algos.team_learner import PolicyUpdater, TeamLearner, warn_of_nothing
 from toolorchestra.algos.trainer import run_script
-from toolorchestra.toolscale.errors import UnknownNameError
-from toolorchestra.toolscale.writing import write_whole
+from toolorchestra.toolscale.common.errors import UnknownNameError
+from toolorchestra.toolscale.common.writing import write_whole
 
 # ------------------------------------------------------------------------------------------------------- pairs
 

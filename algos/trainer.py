@@ -18,21 +18,21 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from toolorchestra.agents.builtin.model import prepare_torch
-from toolorchestra.algos import memory, ranks
-from toolorchestra.algos.config_files import parse_options, write_config
-from toolorchestra.algos.context import require_context
-from toolorchestra.algos.dry_run import require_memory
-from toolorchestra.algos.evaluation import PolicyScores, Scores
-from toolorchestra.algos.model_card import write_cards
-from toolorchestra.algos.options import LearnerOptions, TrainOptions
-from toolorchestra.algos.parent import end_with_parent
-from toolorchestra.algos.precision import require_hardware
-from toolorchestra.algos.report import RunLog, set_aside
-from toolorchestra.algos.stats import Interval, paired_bootstrap
-from toolorchestra.toolscale.claim import Claim
-from toolorchestra.toolscale.errors import OptionError, ToolOrchestraError, exit_status
-from toolorchestra.toolscale.flags import error_in_flags
-from toolorchestra.toolscale.writing import out_of_room, write_whole, writing
+from toolorchestra.algos.hardware import memory, ranks
+from toolorchestra.algos.hardware.parent import end_with_parent
+from toolorchestra.algos.options.config_files import parse_options, write_config
+from toolorchestra.algos.options.context import require_context
+from toolorchestra.algos.options.dry_run import require_memory
+from toolorchestra.algos.options.model_card import write_cards
+from toolorchestra.algos.options.options import LearnerOptions, TrainOptions
+from toolorchestra.algos.options.precision import require_hardware
+from toolorchestra.algos.reporting.evaluation import PolicyScores, Scores
+from toolorchestra.algos.reporting.report import RunLog, set_aside
+from toolorchestra.algos.reporting.stats import Interval, paired_bootstrap
+from toolorchestra.toolscale.common.claim import Claim
+from toolorchestra.toolscale.common.errors import OptionError, ToolOrchestraError, exit_status
+from toolorchestra.toolscale.common.flags import error_in_flags
+from toolorchestra.toolscale.common.writing import out_of_room, write_whole, writing
 
 Report = Callable[[int, dict[str, float]], None]
 """Called with a step and its metrics."""
@@ -44,7 +44,7 @@ def run_script(options: type[Options], train: Callable[[Options], object]) -> No
     """Run a learner as a script, with its options from the command line or a file (`--config`).
 
     Wrong options end it with status 2 and a message, a folder that cannot be written with 4, an interruption with 130.
-    It also ends with the process that started it if that asks for it (`toolorchestra.algos.parent`).
+    It also ends with the process that started it if that asks for it (`toolorchestra.algos.hardware.parent`).
     """
     end_with_parent()
     try:

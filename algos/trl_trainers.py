@@ -20,16 +20,16 @@ from trl import GRPOTrainer, SFTTrainer
 
 from toolorchestra.agents.builtin.adapters import AdaptedModel
 from toolorchestra.agents.builtin.model import ADAPTER_CONFIG
-from toolorchestra.algos import memory, ranks, sharding
 from toolorchestra.algos.activity import Count, Watch, unwatched
-from toolorchestra.algos.batching import bundles
-from toolorchestra.algos.logits import base_model, hidden_states, in_chunks
-from toolorchestra.algos.mismatch import Mismatch
-from toolorchestra.algos.optimizers import scheduler_name
-from toolorchestra.algos.options import LearnerOptions, Schedule
-from toolorchestra.algos.product_ratio import product_ratio_loss
+from toolorchestra.algos.hardware import memory, ranks, sharding
+from toolorchestra.algos.hardware.batching import bundles
+from toolorchestra.algos.hardware.logits import base_model, hidden_states, in_chunks
+from toolorchestra.algos.hardware.mismatch import Mismatch
+from toolorchestra.algos.loss.product_ratio import product_ratio_loss
+from toolorchestra.algos.options.optimizers import scheduler_name
+from toolorchestra.algos.options.options import LearnerOptions, Schedule
 from toolorchestra.algos.trainer import Report, remove_checkpoints
-from toolorchestra.toolscale.errors import TrainingError
+from toolorchestra.toolscale.common.errors import TrainingError
 
 if TYPE_CHECKING:
     from toolorchestra.algos.group_rollouts import GroupRollouts

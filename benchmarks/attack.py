@@ -43,7 +43,7 @@ from xml.etree import ElementTree
 from campaign import Part, merged
 from provenance import provenance
 
-from toolorchestra.toolscale.writing import write_whole
+from toolorchestra.toolscale.common.writing import write_whole
 
 ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results" / "attack.json"

@@ -30,7 +30,7 @@ from toolorchestra.agents.policies.baselines import Baseline
 from toolorchestra.agents.policies.registry import POLICIES
 from toolorchestra.cli.environments import environment
 from toolorchestra.envs.playing import Reset, play_many
-from toolorchestra.envs.recording import Tally
+from toolorchestra.envs.records.recording import Tally
 
 ENVIRONMENTS: dict[str, dict[str, Any]] = {
     "ToolOrchestra-Math-v0": {"tools": "full"},

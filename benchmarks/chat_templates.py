@@ -27,10 +27,10 @@ from table_text import RESULTS
 import toolorchestra  # noqa: F401 - registers the environments
 from toolorchestra.agents.builtin.chat_template_renderer import ChatTemplateRenderer
 from toolorchestra.agents.builtin.model import chat_renderer
-from toolorchestra.algos.rollout.starts import Start
-from toolorchestra.algos.round_trip import oracle_reward
-from toolorchestra.algos.smoke import tiny_tokenizer
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.algos.data.round_trip import oracle_reward
+from toolorchestra.algos.options.smoke import tiny_tokenizer
+from toolorchestra.algos.starts import Start
+from toolorchestra.toolscale.common.errors import OptionError
 
 MARK = re.compile(r"<\|?/?[\w▁｜|]+\|?>|<｜[^<>｜]+｜>|\[/?[A-Z_]+\]|<\|\"\|>")
 ENVIRONMENT = "ToolOrchestra-Restaurant-v0"

@@ -37,14 +37,14 @@ from toolorchestra.agents.builtin.model import TokenPolicy, prepare_torch
 from toolorchestra.agents.policies.base import Policy, play_episode
 from toolorchestra.agents.policies.baselines import Cheapest, Strongest
 from toolorchestra.algos import grpo
-from toolorchestra.algos.evaluation import evaluate
 from toolorchestra.algos.group_rollouts import Curriculum, GroupRollouts
-from toolorchestra.algos.options_one_agent import Filter, TrainGRPO
-from toolorchestra.algos.report import RunLog
-from toolorchestra.algos.rollout.starts import Start, make_env, starts
-from toolorchestra.algos.stats import paired_bootstrap
+from toolorchestra.algos.options.one_agent import Filter, TrainGRPO
+from toolorchestra.algos.reporting.evaluation import evaluate
+from toolorchestra.algos.reporting.report import RunLog
+from toolorchestra.algos.reporting.stats import paired_bootstrap
+from toolorchestra.algos.starts import Start, make_env, starts
 from toolorchestra.envs.rewards import Preference, preference_rewards
-from toolorchestra.toolscale.errors import UnknownNameError
+from toolorchestra.toolscale.common.errors import UnknownNameError
 
 Weights = dict[str, dict[str, float]]
 """Weights by preference."""

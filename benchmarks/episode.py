@@ -41,13 +41,13 @@ from provenance import provenance
 
 import toolorchestra  # noqa: F401 - registers the environments
 from toolorchestra.envs.toolorchestra.env import ToolOrchestraEnv
+from toolorchestra.toolscale.answers.typed_answers import judge_typed
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_folder import load_domain
-from toolorchestra.toolscale.functions import FunctionTool
-from toolorchestra.toolscale.sqltool import SqlTool
-from toolorchestra.toolscale.task import Task
-from toolorchestra.toolscale.tool import NO_CONTEXT
-from toolorchestra.toolscale.typed_answers import judge_typed
+from toolorchestra.toolscale.tasks.task import Task
+from toolorchestra.toolscale.tools.functions import FunctionTool
+from toolorchestra.toolscale.tools.sqltool import SqlTool
+from toolorchestra.toolscale.tools.tool import NO_CONTEXT
 
 CALLS = 4
 MAX_RATIO, LEAST_RATE, MAX_GROWTH = 3.0, 2000.0, 0.05

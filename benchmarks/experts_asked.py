@@ -32,10 +32,10 @@ from toolorchestra.cli.environments import environment
 from toolorchestra.envs.checks.asked import ask_uninformed
 from toolorchestra.envs.ground_truth.domain_steps import kind_of_work
 from toolorchestra.envs.tools.experts import ExpertTool
-from toolorchestra.toolscale.intervals import wilson_interval
-from toolorchestra.toolscale.task import Call, Task
-from toolorchestra.toolscale.tool import Tool, ToolContext
-from toolorchestra.toolscale.yaml_reader import read_yaml
+from toolorchestra.toolscale.common.intervals import wilson_interval
+from toolorchestra.toolscale.common.yaml_reader import read_yaml
+from toolorchestra.toolscale.tasks.task import Call, Task
+from toolorchestra.toolscale.tools.tool import Tool, ToolContext
 
 DOMAINS = (
     "Ecommerce", "Education", "Entertainment", "Finance", "Medicine", "Railway", "Restaurant", "Sport", "Travel",

@@ -21,7 +21,7 @@ from campaign import Part
 
 from toolorchestra.agents.chat.base import ChatRequest, Completion, Price
 from toolorchestra.agents.chat.openai_chat import OpenAIChat
-from toolorchestra.toolscale.errors import ExpertError
+from toolorchestra.toolscale.common.errors import ExpertError
 
 WITHIN = 20.0
 TIMEOUT = 1.0

@@ -27,7 +27,7 @@ from figures_concepts import concepts
 from figures_learning import learning
 from provenance import provenance
 
-from toolorchestra.envs.svg import cut, escaped
+from toolorchestra.envs.records.svg import cut, escaped
 
 ROOT = Path(__file__).parents[1]
 RECORD = ROOT / "benchmarks" / "results" / "first_run.json"

@@ -10,8 +10,8 @@ from typing import Any
 import provenance  # noqa: F401 - finds `examples`
 
 from examples.studies import tmatr
-from toolorchestra.algos import design_statistics
-from toolorchestra.toolscale.svg_themes import svg_of
+from toolorchestra.algos.reporting import design_statistics
+from toolorchestra.toolscale.common.svg_themes import svg_of
 
 
 def learning(results: Path) -> dict[str, str]:

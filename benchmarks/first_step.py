@@ -50,7 +50,7 @@ class Benchmark:
 
 def measure(benchmark: Benchmark) -> dict[str, Any]:
     """Train, and return what was seen meanwhile."""
-    from toolorchestra.algos.smoke import make_tiny_model
+    from toolorchestra.algos.options.smoke import make_tiny_model
 
     with TemporaryDirectory() as name:
         folder = Path(name)

@@ -29,11 +29,11 @@ import tyro
 from gpu_rollouts import idle_shares
 from provenance import provenance
 
-from toolorchestra.algos.autocast import mark
-from toolorchestra.algos.options_one_agent import TrainGRPO
+from toolorchestra.algos.hardware.autocast import mark
+from toolorchestra.algos.options.one_agent import TrainGRPO
+from toolorchestra.algos.options.smoke import SIZES, tiny_tokenizer
 from toolorchestra.algos.rollout.sampling import ModelSampler
 from toolorchestra.algos.rollout.trajectory import TrainRow, row_logps
-from toolorchestra.algos.smoke import SIZES, tiny_tokenizer
 
 HEADS = {"num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 151_936}
 SHAPES: dict[str, dict[str, Any]] = {

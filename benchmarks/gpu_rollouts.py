@@ -15,7 +15,7 @@ import gymnasium as gym
 from toolorchestra.agents.builtin.renderer import Decoded
 from toolorchestra.algos.rollout.engine import RolloutEngine, RolloutRequest
 from toolorchestra.algos.rollout.sampling import ModelSampler, Sample
-from toolorchestra.algos.rollout.starts import Start
+from toolorchestra.algos.starts import Start
 
 
 class SlowTool(gym.Env[str, Any]):

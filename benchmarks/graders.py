@@ -31,10 +31,10 @@ from provenance import provenance
 
 from toolorchestra.envs.checks.hostile_expressions import hostile_expressions, long_answers
 from toolorchestra.envs.tools.calculator import Calculator
-from toolorchestra.toolscale.answers import is_right
+from toolorchestra.toolscale.answers.answers import is_right
+from toolorchestra.toolscale.common.writing import write_whole
 from toolorchestra.toolscale.domain_folder import load_domain
-from toolorchestra.toolscale.tool import NO_CONTEXT, Status
-from toolorchestra.toolscale.writing import write_whole
+from toolorchestra.toolscale.tools.tool import NO_CONTEXT, Status
 
 RESULTS = Path(__file__).parent / "results" / "graders.json"
 LIMIT = 0.05

@@ -22,7 +22,7 @@ import tyro
 from learners import run_learner
 from provenance import provenance
 
-from toolorchestra.algos import design_statistics
+from toolorchestra.algos.reporting import design_statistics
 
 AXES = ("parallel", "robustness")
 STEPS = 40
@@ -119,7 +119,7 @@ def write_mixed(file: Path, name: str) -> Path:
     """Write problems to train on, as `MIXED` names them, and the held-out ones of both axes, into a file."""
     from toolorchestra.envs.sources.masbench.generate import InstanceSettings
     from toolorchestra.envs.sources.masbench.source import MASBenchSource
-    from toolorchestra.toolscale.task import write_tasks
+    from toolorchestra.toolscale.tasks.task import write_tasks
 
     plain = InstanceSettings(notes=name != "without notes")
     tasks = [task for axis in AXES for task in MASBenchSource(axis).tasks("test")]
@@ -133,9 +133,9 @@ def held_out(folder: Path, file: Path, samples: int = 2) -> HeldOut:
     """Return a policy's success on each task of each axis, and what its designs are like."""
     from toolorchestra.agents.builtin.model import TokenPolicy, prepare_torch
     from toolorchestra.algos import grpo
-    from toolorchestra.algos.evaluation import PolicyScores, evaluate
-    from toolorchestra.algos.options_one_agent import TrainGRPO
-    from toolorchestra.algos.rollout.starts import make_env, starts
+    from toolorchestra.algos.options.one_agent import TrainGRPO
+    from toolorchestra.algos.reporting.evaluation import PolicyScores, evaluate
+    from toolorchestra.algos.starts import make_env, starts
 
     prepare_torch(1)
     config = TrainGRPO(env="MASOrchestra-High-Custom-v0", env_options={"tasks": str(file)}, in_flight=IN_FLIGHT)
@@ -156,7 +156,7 @@ def held_out(folder: Path, file: Path, samples: int = 2) -> HeldOut:
 
 def compared(now: HeldOut, before: HeldOut | None = None) -> dict[str, Any]:
     """Return success by axis, and the gain over an earlier policy, with 95 % intervals (bootstrap over tasks)."""
-    from toolorchestra.algos.stats import paired_bootstrap
+    from toolorchestra.algos.reporting.stats import paired_bootstrap
 
     record: dict[str, Any] = {}
     for axis, (success, statistics) in now.items():

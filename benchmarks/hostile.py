@@ -22,12 +22,12 @@ from provenance import provenance
 
 from toolorchestra.envs.checks.hostile import KINDS, hostile_actions
 from toolorchestra.envs.toolorchestra.env import ToolOrchestraEnv
+from toolorchestra.toolscale.database.sql import quote
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_folder import load_domain
-from toolorchestra.toolscale.guess import Guesser
-from toolorchestra.toolscale.session import Session
-from toolorchestra.toolscale.sql import quote
-from toolorchestra.toolscale.tool import Status
+from toolorchestra.toolscale.tasks.session import Session
+from toolorchestra.toolscale.tools.guess import Guesser
+from toolorchestra.toolscale.tools.tool import Status
 
 TURNS = 20
 ACTIONS_BETWEEN_DUMPS = 500

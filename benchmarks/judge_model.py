@@ -25,13 +25,13 @@ from provenance import provenance
 from toolorchestra.agents.chat.base import ChatModel, ChatRequest, ScriptedChat
 from toolorchestra.agents.chat.replay import RecordingChat
 from toolorchestra.agents.experts.catalog import Catalog
-from toolorchestra.envs.episode import CallRecord
-from toolorchestra.envs.model_judge import PROMPT_DIGEST, AnswerQuestion, ModelJudge, results_of
+from toolorchestra.envs.judge.model_judge import PROMPT_DIGEST, AnswerQuestion, ModelJudge, results_of
+from toolorchestra.envs.records.episode import CallRecord
+from toolorchestra.toolscale.answers.prose_answers import judge_mentions
+from toolorchestra.toolscale.common.errors import ExpertError
+from toolorchestra.toolscale.common.intervals import wilson_interval
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_folder import builtin_domains, load_domain
-from toolorchestra.toolscale.errors import ExpertError
-from toolorchestra.toolscale.intervals import wilson_interval
-from toolorchestra.toolscale.prose_answers import judge_mentions
 
 ANSWERS = Path(__file__).parents[1] / "tests" / "data" / "answers"
 PACKAGES = ("msgspec", "openai")

@@ -40,11 +40,11 @@ from examples.studies import tmatr as tmatr_study
 from toolorchestra.algos import grpo, msarl, sft, tmatr, trl_trainers
 from toolorchestra.algos.rollout.multi_agent import Slot
 from toolorchestra.cli.main import main as command_line
+from toolorchestra.toolscale.common.writing import write_whole
 from toolorchestra.toolscale.domain_folder import build_domain
 from toolorchestra.toolscale.synth.answer_store import RecordedModel
 from toolorchestra.toolscale.synth.pipeline import synthesise
 from toolorchestra.toolscale.synth.stages import Sizes
-from toolorchestra.toolscale.writing import write_whole
 
 ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results" / "kills.json"

@@ -27,14 +27,14 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 from toolorchestra.agents.builtin.model import TokenPolicy, prepare_torch
 from toolorchestra.agents.builtin.text_model import builtin_text_policy
 from toolorchestra.algos import grpo
-from toolorchestra.algos.dry_run import estimate
 from toolorchestra.algos.group_rollouts import Curriculum
-from toolorchestra.algos.options_one_agent import TrainGRPO
-from toolorchestra.algos.precision import start_policy
+from toolorchestra.algos.options.dry_run import estimate
+from toolorchestra.algos.options.one_agent import TrainGRPO
+from toolorchestra.algos.options.precision import start_policy
 from toolorchestra.algos.rollout.generation import Generation
 from toolorchestra.algos.rollout.sampling import ModelSampler
-from toolorchestra.algos.rollout.starts import Start
 from toolorchestra.algos.rollout.trajectory import TokenTrajectory
+from toolorchestra.algos.starts import Start
 
 RECORD = Path(__file__).parent / "results" / "memory.json"
 CASES: tuple[dict[str, Any], ...] = (

@@ -27,7 +27,7 @@ from provenance import provenance
 from rich.console import Console
 from rich.table import Table
 
-from toolorchestra.algos.stats import paired_bootstrap
+from toolorchestra.algos.reporting.stats import paired_bootstrap
 
 TEAM, ONE = "nested", "one agent"
 

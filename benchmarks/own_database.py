@@ -24,13 +24,13 @@ from learners import run_learner
 from provenance import provenance
 
 from toolorchestra.agents.builtin.model import TokenPolicy
-from toolorchestra.algos.evaluation import evaluate
 from toolorchestra.algos.grpo import make_engine
-from toolorchestra.algos.options_one_agent import TrainGRPO
-from toolorchestra.algos.rollout.starts import starts
+from toolorchestra.algos.options.one_agent import TrainGRPO
+from toolorchestra.algos.reporting.evaluation import evaluate
+from toolorchestra.algos.starts import starts
 from toolorchestra.cli.main import main as command_line
+from toolorchestra.toolscale.common.writing import write_whole
 from toolorchestra.toolscale.domain_folder import load_domain
-from toolorchestra.toolscale.writing import write_whole
 
 ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results" / "own_database.json"

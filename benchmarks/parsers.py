@@ -32,28 +32,28 @@ from provenance import provenance
 
 from toolorchestra.agents.builtin import tool_messages
 from toolorchestra.agents.builtin.design_renderer import DesignRenderer, questions_in
+from toolorchestra.agents.messages import text_parts as subagents
 from toolorchestra.agents.messages.reading import read_message, read_text
-from toolorchestra.agents.subagents import parsing as subagents
 from toolorchestra.envs.dialogue import user_reading
 from toolorchestra.envs.ground_truth import design_problems, given, sums, tool_similarity
+from toolorchestra.envs.judge.model_judge import read_reply
 from toolorchestra.envs.masorchestra.paper_parser import parse_paper_design
 from toolorchestra.envs.masorchestra.parser import parse_design
-from toolorchestra.envs.model_judge import read_reply
 from toolorchestra.envs.msarl.play import is_well_formed, read_block
 from toolorchestra.envs.paramanager.play import concluding_answer
+from toolorchestra.envs.records.svg import escaped
 from toolorchestra.envs.sources.masbench.world import read_answers
-from toolorchestra.envs.svg import escaped
 from toolorchestra.envs.tmatr.actions import AGENT_ACTIONS, read as read_action
 from toolorchestra.envs.tools.simulated_python import SimulatedPython, result_lines
-from toolorchestra.toolscale import answers, mentions
+from toolorchestra.toolscale.answers import answers, mentions
+from toolorchestra.toolscale.answers.prose_answers import judge_mentions
+from toolorchestra.toolscale.answers.typed_answers import judge_typed
+from toolorchestra.toolscale.common.errors import ToolOrchestraError
+from toolorchestra.toolscale.common.visible import visible
 from toolorchestra.toolscale.domain_folder import load_domain
-from toolorchestra.toolscale.errors import ToolOrchestraError
-from toolorchestra.toolscale.prose_answers import judge_mentions
 from toolorchestra.toolscale.synth.answer_checks import SchemaAnswer, read_answer
 from toolorchestra.toolscale.synth.model_queries import InvalidError
-from toolorchestra.toolscale.tool import NO_CONTEXT
-from toolorchestra.toolscale.typed_answers import judge_typed
-from toolorchestra.toolscale.visible import visible
+from toolorchestra.toolscale.tools.tool import NO_CONTEXT
 
 Parser = Callable[[str], object]
 

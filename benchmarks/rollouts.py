@@ -37,7 +37,7 @@ from toolorchestra.agents.chat.openai_chat import OpenAIChat
 from toolorchestra.agents.policies.chat_policy import ChatPolicy
 from toolorchestra.algos.rollout.engine import RolloutEngine, RolloutRequest
 from toolorchestra.algos.rollout.sampling import Sample
-from toolorchestra.algos.rollout.starts import Start, make_env
+from toolorchestra.algos.starts import Start, make_env
 from toolorchestra.envs.playing import Reset, play_many
 
 HERE = Path(__file__).parent

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from table_text import markdown, percent, read
 
-from toolorchestra.algos.stats import success_share
+from toolorchestra.algos.reporting.stats import success_share
 
 
 def report(domain: str, check: str) -> dict[str, int]:

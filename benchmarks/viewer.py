@@ -36,7 +36,7 @@ import msgspec
 from playwright.sync_api import Browser, sync_playwright
 from provenance import provenance
 
-from toolorchestra.envs.episode import Episode, read_episodes
+from toolorchestra.envs.records.episode import Episode, read_episodes
 
 RESULTS = Path(__file__).parent / "results" / "viewer.json"
 ENV = "ToolOrchestra-All-v0"

@@ -32,9 +32,9 @@ from typing import Any
 from provenance import PACKAGES, provenance
 
 from toolorchestra.cli.rollout import RolloutCommand
-from toolorchestra.envs.episode import Episode
 from toolorchestra.envs.playing import Reset
 from toolorchestra.envs.recording_units import Players, play_units
+from toolorchestra.envs.records.episode import Episode
 from toolorchestra.toolscale.workers.processes import ProcessExecutor
 from toolorchestra.toolscale.workers.units import Executor, InProcess, Unit
 

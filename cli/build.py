@@ -13,11 +13,11 @@ from tyro.conf import Positional, arg
 
 from toolorchestra.cli.options import require_at_least
 from toolorchestra.cli.solvers import SolverName
-from toolorchestra.toolscale.claim import Claim
+from toolorchestra.toolscale.common.claim import Claim
 
 if TYPE_CHECKING:
     from toolorchestra.toolscale.domain import Domain
-    from toolorchestra.toolscale.filters import Solver
+    from toolorchestra.toolscale.requests.filters import Solver
 
 
 @dataclass
@@ -56,7 +56,7 @@ class BuildCommand:
         from toolorchestra.cli.display_synth import filter_table
         from toolorchestra.cli.solvers import task_solver
         from toolorchestra.toolscale.domain_folder import save_tasks
-        from toolorchestra.toolscale.filters import apply_filters
+        from toolorchestra.toolscale.requests.filters import apply_filters
 
         with ExitStack() as stack, progress_bars() as progress:
             bar = progress.add_task("", total=1, note="")

@@ -15,7 +15,7 @@ class CardCommand:
 
     def run(self) -> int:
         """Print it."""
-        from toolorchestra.toolscale.domain_card import card
+        from toolorchestra.toolscale.export.domain_card import card
 
         print("\n".join(card(domain) for domain, _ in domains_of(self.env)), end="")
         return 0

@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple
 from tyro.conf import Positional, arg
 
 from toolorchestra.cli.files import print_json, read_recorded
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 
 _SHOWN = 10
 
@@ -68,7 +68,7 @@ def compare_means(ours: _Means, theirs: _Means) -> dict[str, Any] | None:
     (paired bootstrap). `p` is that of the exact sign test: the chance that as many tasks or more change for one side if
     both are equally good (McNemar's exact test where every task has one episode in each).
     """
-    from toolorchestra.algos.stats import sign_test
+    from toolorchestra.algos.reporting.stats import sign_test
 
     tasks = [task for task in ours if task in theirs]
     if not tasks:
@@ -90,7 +90,7 @@ def compare_means(ours: _Means, theirs: _Means) -> dict[str, Any] | None:
 
 def _compared(ours: _Means, theirs: _Means, tasks: Sequence[str], name: str) -> dict[str, Any]:
     """Return both means of a number over tasks, and their difference."""
-    from toolorchestra.algos.stats import paired_bootstrap
+    from toolorchestra.algos.reporting.stats import paired_bootstrap
 
     a, b = ([side[task][name] for task in tasks] for side in (ours, theirs))
     return {"a": sum(a) / len(tasks), "b": sum(b) / len(tasks), "difference": paired_bootstrap(b, a)._asdict()}

@@ -6,8 +6,8 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column, Table
 
-from toolorchestra.envs.render import VisibleConsole
-from toolorchestra.toolscale.visible import visible
+from toolorchestra.envs.records.render import VisibleConsole
+from toolorchestra.toolscale.common.visible import visible
 
 PLAIN_WIDTH = 120
 """Columns when the output is no terminal."""

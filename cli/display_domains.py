@@ -11,11 +11,11 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from toolorchestra.cli.display import key, numbers, plain_table
+from toolorchestra.toolscale.common.visible import visible
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.domain_statistics import Statistics, figures
-from toolorchestra.toolscale.task import Call, Task
-from toolorchestra.toolscale.text_statistics import TextStatistics, text_figures
-from toolorchestra.toolscale.visible import visible
+from toolorchestra.toolscale.export.domain_statistics import Statistics, figures
+from toolorchestra.toolscale.export.text_statistics import TextStatistics, text_figures
+from toolorchestra.toolscale.tasks.task import Call, Task
 
 _SIDE_BY_SIDE = 3
 """Domains beside each other in a table of statistics."""

@@ -1,6 +1,6 @@
 """Episodes, and reports on environments and policies, as the commands print them.
 
-The transcripts themselves are made in `toolorchestra.envs.render`.
+The transcripts themselves are made in `toolorchestra.envs.records.render`.
 """
 
 import re
@@ -19,11 +19,11 @@ from rich.text import Text
 
 from toolorchestra.cli.display import PLAIN_WIDTH, colored, key, numbers, plain_table
 from toolorchestra.envs.checks.report import CheckReport
-from toolorchestra.envs.episode import Episode
-from toolorchestra.envs.render import episode_text, turn_text
-from toolorchestra.envs.robustness import RobustnessScore
-from toolorchestra.toolscale.adversarial import PAPER_SHARES, PAPER_SIZE
-from toolorchestra.toolscale.visible import visible
+from toolorchestra.envs.records.episode import Episode
+from toolorchestra.envs.records.render import episode_text, turn_text
+from toolorchestra.envs.records.robustness import RobustnessScore
+from toolorchestra.toolscale.common.visible import visible
+from toolorchestra.toolscale.evolution.adversarial import PAPER_SHARES, PAPER_SIZE
 
 _MAX_WHY = 200  # characters of a reason in a list
 _MAX_CALLS = 6  # of those that failed, most frequent first

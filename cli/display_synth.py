@@ -13,13 +13,13 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from toolorchestra.cli.display import key, numbers, plain_table
-from toolorchestra.envs.render import VisibleConsole
-from toolorchestra.toolscale.visible import visible
+from toolorchestra.envs.records.render import VisibleConsole
+from toolorchestra.toolscale.common.visible import visible
 
 if TYPE_CHECKING:
-    from toolorchestra.toolscale.filters import Report
     from toolorchestra.toolscale.generate import Generated
     from toolorchestra.toolscale.preferences import PreferencePair
+    from toolorchestra.toolscale.requests.filters import Report
     from toolorchestra.toolscale.synth.model_queries import StageCount
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 
 if TYPE_CHECKING:
     from toolorchestra.envs.base import OrchestrationEnv
     from toolorchestra.envs.multiagent.views import CurrentAgentEnv
     from toolorchestra.envs.task_source import TaskSource
     from toolorchestra.toolscale.domain import Domain
-    from toolorchestra.toolscale.task import Task
+    from toolorchestra.toolscale.tasks.task import Task
 
 
 def environment(name: str, **options: Any) -> OrchestrationEnv:

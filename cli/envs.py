@@ -49,7 +49,7 @@ class EnvsCommand:
 
 def known_facts(ids: Sequence[str]) -> list[dict[str, str | int]]:
     """Return the rows of the list of environments, from the file of sizes."""
-    from toolorchestra.toolscale.yaml_reader import read_yaml
+    from toolorchestra.toolscale.common.yaml_reader import read_yaml
 
     sizes: Any = read_yaml(Path(__file__).with_name("environment_sizes.yaml"))
     rows: list[dict[str, str | int]] = []

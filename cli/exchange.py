@@ -1,6 +1,7 @@
 """The commands `toolorchestra export` and `toolorchestra import`: tasks and recordings in other formats.
 
-The formats themselves are in `toolorchestra.toolscale.exchange` and `toolorchestra.algos.recording_formats`.
+The formats themselves are in `toolorchestra.toolscale.export.exchange` and
+`toolorchestra.algos.data.recording_formats`.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ import msgspec
 from tyro.conf import Positional, arg
 
 from toolorchestra.cli.options import NamedValues, Split, UsageError, option_values
-from toolorchestra.toolscale.claim import Claim
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.writing import write_whole
+from toolorchestra.toolscale.common.claim import Claim
+from toolorchestra.toolscale.common.errors import OptionError
+from toolorchestra.toolscale.common.writing import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from toolorchestra.envs.base import OrchestrationEnv
-    from toolorchestra.envs.episode import Episode
+    from toolorchestra.envs.records.episode import Episode
 
 Format = Literal["tau2", "jsonl", "parquet", "datasets"]
 AnyFormat = Literal["tau2", "jsonl", "parquet", "datasets", "openai", "sharegpt", "sft", "dpo", "grpo", "inspect"]
@@ -69,8 +70,8 @@ class ExportCommand:
                 "--failed, --agent, --env and --env-options are for a recording (a JSONL file of episodes)."
             )
         from toolorchestra.toolscale.domain_folder import load_domain
-        from toolorchestra.toolscale.exchange import export_tasks
-        from toolorchestra.toolscale.task import read_tasks
+        from toolorchestra.toolscale.export.exchange import export_tasks
+        from toolorchestra.toolscale.tasks.task import read_tasks
 
         domain = load_domain(self.domain)
         tasks = domain.tasks()
@@ -82,8 +83,8 @@ class ExportCommand:
         return 0
 
     def _export_episodes(self, file: Path) -> int:
-        from toolorchestra.algos import recording_formats as formats
-        from toolorchestra.algos.inspect_log import write_inspect_log
+        from toolorchestra.algos.data import recording_formats as formats
+        from toolorchestra.algos.data.inspect_log import write_inspect_log
 
         if self.tasks is not None:
             raise UsageError(f"--tasks is for the tasks of a domain; {file} is a recording.")
@@ -109,7 +110,7 @@ class ExportCommand:
         return 0
 
     def _episodes(self, file: Path) -> Iterator[Episode]:
-        from toolorchestra.envs.episode import read_episodes
+        from toolorchestra.envs.records.episode import read_episodes
 
         if not file.is_file():
             raise OptionError(f"There is no recording {file}: `toolorchestra rollout` makes one.")
@@ -182,8 +183,8 @@ class ImportCommand:
     def run(self) -> int:
         """Read, check and write them, and print how many."""
         from toolorchestra.toolscale.domain_folder import load_domain, save_tasks
-        from toolorchestra.toolscale.exchange import import_tasks
-        from toolorchestra.toolscale.task import write_tasks
+        from toolorchestra.toolscale.export.exchange import import_tasks
+        from toolorchestra.toolscale.tasks.task import write_tasks
 
         if self.out.suffix != ".jsonl" and (self.out / "domain.yaml").exists():
             raise OptionError(f"{self.out} holds a domain already; give another folder.")

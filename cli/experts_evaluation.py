@@ -13,9 +13,9 @@ from tyro.conf import Positional, arg
 
 from toolorchestra.cli.files import print_json, with_folder
 from toolorchestra.cli.options import CatalogOptions, UsageError, WorkerOptions, real_model, require_at_least
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.svg_themes import svg_of
-from toolorchestra.toolscale.writing import whole_file, write_whole
+from toolorchestra.toolscale.common.errors import OptionError
+from toolorchestra.toolscale.common.svg_themes import svg_of
+from toolorchestra.toolscale.common.writing import whole_file, write_whole
 
 if TYPE_CHECKING:
     from toolorchestra.agents.chat.base import ChatModel
@@ -108,7 +108,7 @@ class AskExpertCommand(_EvaluationOptions):
         """Evaluate it, and print how often it was right."""
         from toolorchestra.agents.experts.evaluation import graded_tasks, read_tasks
         from toolorchestra.cli.display import show
-        from toolorchestra.toolscale.jsonl import write_jsonl
+        from toolorchestra.toolscale.common.jsonl import write_jsonl
 
         with_folder(self.out)  # before anything is asked
         tasks = read_tasks(self.tasks) if self.tasks else graded_tasks(self.count, seed=self.seed, noted=self.noted)
@@ -156,7 +156,7 @@ class DescribeExpertCommand(_EvaluationOptions):
         """Evaluate it, and print the description."""
         from toolorchestra.agents.experts.descriptions import describe_by_model, describe_by_rule, sample_tasks
         from toolorchestra.agents.experts.evaluation import graded_tasks, read_tasks
-        from toolorchestra.toolscale.yaml_reader import dump_yaml
+        from toolorchestra.toolscale.common.yaml_reader import dump_yaml
 
         tasks = read_tasks(self.tasks) if self.tasks else graded_tasks(self.count, seed=self.seed)
         if self.tasks:
@@ -207,7 +207,7 @@ class FitExpertCommand(CatalogOptions):
         from toolorchestra.agents.experts.evaluation import read_answers
         from toolorchestra.agents.experts.fit import plot_fit
         from toolorchestra.agents.experts.fitting import fit_expert
-        from toolorchestra.toolscale.yaml_reader import dump_yaml
+        from toolorchestra.toolscale.common.yaml_reader import dump_yaml
 
         catalog = self._catalog()
         rows = read_answers(self.answers)
@@ -235,7 +235,7 @@ class FitExpertCommand(CatalogOptions):
 def _explain(fit: Fit) -> None:
     """Print on standard error how certain each figure is."""
     from toolorchestra.cli.display import key, numbers, plain_table
-    from toolorchestra.envs.render import VisibleConsole
+    from toolorchestra.envs.records.render import VisibleConsole
 
     fitted = ((path, one) for path, one in fit.estimates.items() if one.fitted)
     rows = ((path, f"{one.value:.4g}", f"{one.low:.4g} – {one.high:.4g}") for path, one in fitted)

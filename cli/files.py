@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.visible import visible
-from toolorchestra.toolscale.writing import writing
+from toolorchestra.toolscale.common.errors import OptionError
+from toolorchestra.toolscale.common.visible import visible
+from toolorchestra.toolscale.common.writing import writing
 
 if TYPE_CHECKING:
-    from toolorchestra.envs.episode import Episode
+    from toolorchestra.envs.records.episode import Episode
 
 
 def read_recorded(file: Path) -> list[Episode]:
     """Return the episodes of a file; an `OptionError` says why it cannot be read, or that it has none."""
-    from toolorchestra.envs.episode import read_episodes
+    from toolorchestra.envs.records.episode import read_episodes
 
     try:
         episodes = list(read_episodes(file))

@@ -16,7 +16,7 @@ from typing import Annotated, Literal
 from tyro.conf import Positional, arg
 
 from toolorchestra.cli.options import UsageError
-from toolorchestra.toolscale.writing import write_whole
+from toolorchestra.toolscale.common.writing import write_whole
 
 Kind = Literal["domain", "protocol", "source", "learner", "expert"]
 _TEMPLATES = Path(__file__).with_name("templates")

@@ -14,8 +14,8 @@ from typing import Any, get_type_hints
 
 import tyro
 
-from toolorchestra.algos.config_files import LEARNERS, ConfigFile, config_argument, options_of
-from toolorchestra.algos.launch import processes
+from toolorchestra.algos.hardware.launch import processes
+from toolorchestra.algos.options.config_files import LEARNERS, ConfigFile, config_argument, options_of
 from toolorchestra.cli.build import BuildCommand
 from toolorchestra.cli.card import CardCommand
 from toolorchestra.cli.compare import CompareCommand
@@ -40,10 +40,10 @@ from toolorchestra.cli.tasks import TasksCommand
 from toolorchestra.cli.train import TrainCommand
 from toolorchestra.cli.validate import ValidateCommand
 from toolorchestra.cli.view import ViewCommand
-from toolorchestra.toolscale.errors import OptionError, ToolOrchestraError, UnknownNameError, exit_status
-from toolorchestra.toolscale.flags import error_in_flags
-from toolorchestra.toolscale.visible import visible
-from toolorchestra.toolscale.writing import check_place, out_of_room
+from toolorchestra.toolscale.common.errors import OptionError, ToolOrchestraError, UnknownNameError, exit_status
+from toolorchestra.toolscale.common.flags import error_in_flags
+from toolorchestra.toolscale.common.visible import visible
+from toolorchestra.toolscale.common.writing import check_place, out_of_room
 
 _DESCRIPTION = """\
 The Gymnasium for LLM orchestration: play, record, check and train on tasks with tools, databases and costs."""
@@ -175,7 +175,7 @@ def check_command(arguments: Sequence[str], commands: Any = Command) -> None:
     >>> check_command(["rolout", "ToolOrchestra-Restaurant-v0"])
     Traceback (most recent call last):
         ...
-    toolorchestra.toolscale.errors.UnknownNameError: Unknown command 'rolout'. Did you mean 'rollout'? Known: ...
+    toolorchestra.toolscale.common.errors.UnknownNameError: Unknown command 'rolout'. Did you mean 'rollout'? Known: ...
     """
     union, path = commands, "command"
     for word in arguments:

@@ -18,10 +18,10 @@ from tyro.conf import Positional, arg
 
 from toolorchestra.cli.files import print_json
 from toolorchestra.cli.options import CatalogOptions, Split, real_model, require_at_least, subcommands
-from toolorchestra.toolscale.append_only import AppendOnly
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.visible import visible
-from toolorchestra.toolscale.writing import write_whole
+from toolorchestra.toolscale.common.append_only import AppendOnly
+from toolorchestra.toolscale.common.errors import OptionError
+from toolorchestra.toolscale.common.visible import visible
+from toolorchestra.toolscale.common.writing import write_whole
 
 if TYPE_CHECKING:
     from toolorchestra.envs.masorchestra.design import Design
@@ -188,8 +188,8 @@ class RunDesignCommand(QuestionOptions):
     def _play(self, env: MASOrchestraEnv) -> list[dict[str, Any]]:
         """Run a design on each question; return the last `info` of each episode."""
         from toolorchestra.cli.display import progress_bars
-        from toolorchestra.envs.episode import Episode
         from toolorchestra.envs.masorchestra.orchestrators import make_orchestrator
+        from toolorchestra.envs.records.episode import Episode
 
         written = None if self.design is None else _read(self.design)
         policy = make_orchestrator(self.orchestrator, seed=self.seed)

@@ -14,8 +14,8 @@ from tyro.conf import arg
 
 from toolorchestra.cli.files import print_json
 from toolorchestra.cli.options import UsageError, require_at_least, subcommands
-from toolorchestra.toolscale.visible import visible
-from toolorchestra.toolscale.writing import write_whole
+from toolorchestra.toolscale.common.visible import visible
+from toolorchestra.toolscale.common.writing import write_whole
 
 if TYPE_CHECKING:
     from toolorchestra.envs.sources.masbench.generate import Instance, InstanceSettings
@@ -102,7 +102,7 @@ class MASBenchMakeCommand(_ProblemOptions):
     def run(self) -> int:
         """Make and write them."""
         from toolorchestra.envs.sources.masbench.sets import named_set, tasks
-        from toolorchestra.toolscale.task import write_tasks
+        from toolorchestra.toolscale.tasks.task import write_tasks
 
         if self.published:
             made = list(named_set(self.published, self.split))

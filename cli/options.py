@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 import msgspec
 from tyro.conf import Positional, arg, subcommand
 
-from toolorchestra.toolscale.errors import ToolOrchestraError
+from toolorchestra.toolscale.common.errors import ToolOrchestraError
 
 if TYPE_CHECKING:
     from toolorchestra.agents.chat.base import ChatModel

@@ -43,7 +43,7 @@ class PlayCommand(SourceOptions):
         from toolorchestra.agents.policies.human import HumanPolicy
         from toolorchestra.cli.display import stdout_console
         from toolorchestra.cli.display_domains import task_card
-        from toolorchestra.envs.episode import write_episodes
+        from toolorchestra.envs.records.episode import write_episodes
 
         if self.record is not None:
             with_folder(self.record)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from toolorchestra.algos.config_files import ConfigFile, recipe_file, recipe_names
+from toolorchestra.algos.options.config_files import ConfigFile, recipe_file, recipe_names
 
 
 @dataclass

@@ -31,7 +31,7 @@ class RobustnessCommand:
         """Judge the episodes and print the shares."""
         from toolorchestra.cli.display import show
         from toolorchestra.cli.display_episodes import robustness_table
-        from toolorchestra.envs.robustness import robustness
+        from toolorchestra.envs.records.robustness import robustness
 
         source = environment(str(self.tasks)).source
         results = {file.stem: robustness(source, read_recorded(file)) for file in self.episodes}

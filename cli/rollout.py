@@ -26,16 +26,16 @@ from toolorchestra.cli.options import (
     option_values,
     require_at_least,
 )
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.visible import visible
+from toolorchestra.toolscale.common.errors import OptionError
+from toolorchestra.toolscale.common.visible import visible
 
 if TYPE_CHECKING:
     from toolorchestra.agents.chat.base import ChatModel, Usage
     from toolorchestra.agents.policies.base import Policy
-    from toolorchestra.envs.episode import Episode
     from toolorchestra.envs.playing import Reset
-    from toolorchestra.envs.recording import Recording, Tally
     from toolorchestra.envs.recording_units import Players
+    from toolorchestra.envs.records.episode import Episode
+    from toolorchestra.envs.records.recording import Recording, Tally
     from toolorchestra.envs.task_source import TaskSource
 
 _FLAGS = {
@@ -120,9 +120,9 @@ class RolloutCommand(SourceOptions, WorkerOptions):
         """Play, record and sum up; return 1 when too many episodes were not judged."""
         from toolorchestra.cli.display import show
         from toolorchestra.cli.display_episodes import tally_text
-        from toolorchestra.envs.failures import pass_shares
-        from toolorchestra.envs.recording import Recording, Tally
         from toolorchestra.envs.recording_units import closing_model, play_units, total_usage
+        from toolorchestra.envs.records.failures import pass_shares
+        from toolorchestra.envs.records.recording import Recording, Tally
 
         make_env, make_policy = self._players()
         with closing(playable(self.env, **self._env_options())) as env:

@@ -11,6 +11,6 @@ class SchemaCommand:
 
     def run(self) -> int:
         """Print it."""
-        from toolorchestra.toolscale.format import json_schema
+        from toolorchestra.toolscale.database.format import json_schema
 
         return print_json(json_schema())

@@ -1,6 +1,6 @@
 """The command `toolorchestra select`: it selects training data from recorded episodes, and reports what it left out.
 
-What is selected is decided in `toolorchestra.algos.selection`.
+What is selected is decided in `toolorchestra.algos.data.selection`.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from tyro.conf import Positional, arg
 from toolorchestra.cli.environments import task_source
 from toolorchestra.cli.files import print_json, with_folder
 from toolorchestra.cli.options import Split, subcommands
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.jsonl import read_jsonl, write_jsonl
+from toolorchestra.toolscale.common.errors import OptionError
+from toolorchestra.toolscale.common.jsonl import read_jsonl, write_jsonl
 
 if TYPE_CHECKING:
-    from toolorchestra.algos.selection import EpisodeCandidate, QuestionRecord, Selection
-    from toolorchestra.toolscale.task import Task
+    from toolorchestra.algos.data.selection import EpisodeCandidate, QuestionRecord, Selection
+    from toolorchestra.toolscale.tasks.task import Task
 
 Episodes = Annotated[Positional[tuple[Path, ...]], arg(metavar="EPISODES")]
 
@@ -48,7 +48,7 @@ class SelectSFTCommand:
 
     def run(self) -> int:
         """Select, write and report."""
-        from toolorchestra.algos.selection import select_sft
+        from toolorchestra.algos.data.selection import select_sft
 
         read = _Recorded(self.episodes, self.out)
         exclude = [question for file in self.exclude for question in _read_questions(file)]
@@ -111,10 +111,10 @@ class _SelectTasks(ABC):
 
     def run(self) -> int:
         """Select, write and report."""
-        from toolorchestra.algos.options import OWN_LEARNERS
+        from toolorchestra.algos.options.options import OWN_LEARNERS
         from toolorchestra.cli.display import show
         from toolorchestra.envs.registration import is_multiagent
-        from toolorchestra.toolscale.task import write_tasks
+        from toolorchestra.toolscale.tasks.task import write_tasks
 
         read, found, env_ids = self._find()
         if not found.kept:
@@ -158,7 +158,7 @@ class SelectRLCommand(_SelectTasks):
     """Judged episodes expected of a task; one with fewer is kept only if their outcomes differ already."""
 
     def _find(self) -> tuple[_Recorded, Selection, Iterable[str]]:
-        from toolorchestra.algos.selection import select_rl
+        from toolorchestra.algos.data.selection import select_rl
 
         read = _Recorded(self.episodes, self.out)
         return read, select_rl(read.candidates, split=self.split, samples=self.samples), read.env_ids
@@ -178,7 +178,7 @@ class SelectHardCommand(_SelectTasks):
     """Seed of the draw."""
 
     def _find(self) -> tuple[_Recorded, Selection, Iterable[str]]:
-        from toolorchestra.algos.selection import select_hard
+        from toolorchestra.algos.data.selection import select_hard
 
         read = _Recorded(self.episodes, self.out)
         team = _Recorded(self.solved_by, self.out) if self.solved_by else None
@@ -199,8 +199,8 @@ class _Recorded:
     """Files of episodes to select from: a summary of each episode, and the environments that they are of."""
 
     def __init__(self, files: Sequence[Path], out: Path) -> None:
-        from toolorchestra.algos.selection import EpisodeCandidate
-        from toolorchestra.envs.episode import Episode
+        from toolorchestra.algos.data.selection import EpisodeCandidate
+        from toolorchestra.envs.records.episode import Episode
 
         if not files:
             raise OptionError("Expected at least one file of episodes, as `toolorchestra rollout` writes them.")
@@ -236,7 +236,7 @@ class _Line(msgspec.Struct):
 
 def _read_questions(file: Path) -> Iterator[QuestionRecord]:
     """Yield the questions of a file of tasks or episodes."""
-    from toolorchestra.algos.selection import QuestionRecord
+    from toolorchestra.algos.data.selection import QuestionRecord
 
     for number, line in read_jsonl(file, _Line, "a task or an episode"):
         if (task := line.task_id or line.id) is None:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from tyro.conf import Positional, arg
 
 from toolorchestra.cli.files import print_json, read_recorded
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
-from toolorchestra.toolscale.visible import visible
-from toolorchestra.toolscale.writing import write_whole
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.common.visible import visible
+from toolorchestra.toolscale.common.writing import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from toolorchestra.envs.episode import Episode
+    from toolorchestra.envs.records.episode import Episode
 
 
 _LIST_WIDTH = 160
@@ -50,7 +50,7 @@ class ShowCommand:
         """Print the episode, its tree, or the list."""
         from toolorchestra.cli.display import colored, stdout_console
         from toolorchestra.cli.display_episodes import episode_facts, episode_table, print_episode
-        from toolorchestra.envs.render import raw_text
+        from toolorchestra.envs.records.render import raw_text
 
         recorded, console = read_recorded(self.file), stdout_console()
         chosen = self._chosen(recorded)

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from toolorchestra.agents.policies.base import Policy
     from toolorchestra.toolscale.domain import Domain
-    from toolorchestra.toolscale.filters import Solver
-    from toolorchestra.toolscale.task import Task
+    from toolorchestra.toolscale.requests.filters import Solver
+    from toolorchestra.toolscale.tasks.task import Task
 
 SolverName = Literal["noisy-oracle", "strong-expert", "weak-expert"]
 EXPERTS = {"strong-expert": "gpt-5", "weak-expert": "llama-3.1-8b"}

@@ -29,9 +29,9 @@ class StatsCommand:
         """Print them."""
         from toolorchestra.cli.display import show
         from toolorchestra.cli.display_domains import beside_table, statistics_tables
-        from toolorchestra.toolscale.domain_card import statistics_page
-        from toolorchestra.toolscale.domain_statistics import request_statistics, statistics
-        from toolorchestra.toolscale.text_statistics import read_requests, text_statistics
+        from toolorchestra.toolscale.export.domain_card import statistics_page
+        from toolorchestra.toolscale.export.domain_statistics import request_statistics, statistics
+        from toolorchestra.toolscale.export.text_statistics import read_requests, text_statistics
 
         file = self.beside
         beside = None if file is None else [text_statistics(file.stem, read_requests(file))]

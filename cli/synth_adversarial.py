@@ -12,10 +12,10 @@ from tyro.conf import arg
 
 from toolorchestra.cli.options import Split, WorkerOptions, require_at_least
 from toolorchestra.cli.synth_options import domain_name
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 
 if TYPE_CHECKING:
-    from toolorchestra.toolscale.task import Task
+    from toolorchestra.toolscale.tasks.task import Task
 
 
 @dataclass
@@ -41,9 +41,9 @@ class SynthAdversarialCommand(WorkerOptions):
     def run(self) -> int:
         """Make, check and write the tasks."""
         from toolorchestra.cli import display
-        from toolorchestra.toolscale.adversarial import make_attacked
         from toolorchestra.toolscale.domain_folder import BUILTIN, builtin_domains, load_domain
-        from toolorchestra.toolscale.task import write_tasks
+        from toolorchestra.toolscale.evolution.adversarial import make_attacked
+        from toolorchestra.toolscale.tasks.task import write_tasks
         from toolorchestra.toolscale.workers.units import Unit
 
         trained = {load_domain(domain_name(name)).name for name in self.train}

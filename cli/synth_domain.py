@@ -16,12 +16,12 @@ from tyro.conf import Positional, arg
 from toolorchestra.cli.options import UsageError, require_at_least
 from toolorchestra.cli.solvers import SolverName
 from toolorchestra.cli.synth_options import ModelOptions, QuestionModel
-from toolorchestra.toolscale.claim import Claim
-from toolorchestra.toolscale.errors import ExpertError, SynthesisError
-from toolorchestra.toolscale.visible import visible
+from toolorchestra.toolscale.common.claim import Claim
+from toolorchestra.toolscale.common.errors import ExpertError, SynthesisError
+from toolorchestra.toolscale.common.visible import visible
 
 if TYPE_CHECKING:
-    from toolorchestra.toolscale.filters import Solver, Stage
+    from toolorchestra.toolscale.requests.filters import Solver, Stage
 
 
 @dataclass(kw_only=True)
@@ -144,7 +144,7 @@ class SynthDomainCommand(ModelOptions):
         from toolorchestra.cli.display_domains import print_build
         from toolorchestra.cli.display_synth import filter_table
         from toolorchestra.toolscale.domain_folder import build_domain, save_tasks
-        from toolorchestra.toolscale.filters import apply_filters
+        from toolorchestra.toolscale.requests.filters import apply_filters
 
         console = stdout_console()
         began = time.perf_counter()

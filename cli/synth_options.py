@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from tyro.conf import arg
 
 from toolorchestra.cli.options import UsageError, require_at_least
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 
 if TYPE_CHECKING:
     from toolorchestra.agents.chat.base import ChatModel

@@ -13,14 +13,14 @@ from tyro.conf import arg
 from toolorchestra.cli.environments import environment
 from toolorchestra.cli.options import Env, NamedValues, UsageError, option_values
 from toolorchestra.cli.synth_options import ModelOptions, QuestionModel
-from toolorchestra.toolscale.claim import Claim
-from toolorchestra.toolscale.errors import SynthesisError, UnknownNameError
-from toolorchestra.toolscale.visible import visible
-from toolorchestra.toolscale.writing import write_whole
+from toolorchestra.toolscale.common.claim import Claim
+from toolorchestra.toolscale.common.errors import SynthesisError, UnknownNameError
+from toolorchestra.toolscale.common.visible import visible
+from toolorchestra.toolscale.common.writing import write_whole
 
 if TYPE_CHECKING:
     from toolorchestra.toolscale.preferences import PairReport, PreferencePair, ToolFacts
-    from toolorchestra.toolscale.tool import Tool
+    from toolorchestra.toolscale.tools.tool import Tool
 
 
 @dataclass(kw_only=True)
@@ -61,7 +61,7 @@ class SynthPreferencesCommand(ModelOptions):
     def _run(self) -> int:
         from toolorchestra.cli.display import stdout_console
         from toolorchestra.cli.display_synth import pairs_table
-        from toolorchestra.toolscale.jsonl import write_jsonl
+        from toolorchestra.toolscale.common.jsonl import write_jsonl
         from toolorchestra.toolscale.preferences import tool_facts
 
         env = environment(self.env, **option_values(self.env_options))

@@ -8,7 +8,7 @@ from tyro.conf import arg
 from toolorchestra.cli.environments import task_source
 from toolorchestra.cli.files import print_json
 from toolorchestra.cli.options import Env, SourceOptions, Split
-from toolorchestra.toolscale.errors import UnknownNameError
+from toolorchestra.toolscale.common.errors import UnknownNameError
 
 
 @dataclass

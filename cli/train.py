@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-from toolorchestra.algos.config_files import LEARNERS, options_of, parse_options
-from toolorchestra.algos.launch import processes
-from toolorchestra.toolscale.errors import OptionError, install_line
+from toolorchestra.algos.hardware.launch import processes
+from toolorchestra.algos.options.config_files import LEARNERS, options_of, parse_options
+from toolorchestra.toolscale.common.errors import OptionError, install_line
 
 
 @dataclass
@@ -28,7 +28,7 @@ class TrainCommand:
         try:
             if processes() == 1:
                 return self._train()
-            ranks = importlib.import_module("toolorchestra.algos.ranks")
+            ranks = importlib.import_module("toolorchestra.algos.hardware.ranks")
             with ranks.ending_together():
                 ranks.start()
                 return self._train(main=ranks.main())
@@ -47,7 +47,7 @@ class TrainCommand:
         if not config.dry_run:
             learner.train(config)
         elif main:
-            from toolorchestra.algos.dry_run import require_memory
+            from toolorchestra.algos.options.dry_run import require_memory
 
             require_memory(config)
         return 0

@@ -1,26 +1,26 @@
 from .base import OrchestrationEnv as OrchestrationEnv, OrchestrationOptions as OrchestrationOptions
 from .checks import CheckReport as CheckReport, check_environment as check_environment
-from .episode import (
+from .executor import ToolFaultWarning as ToolFaultWarning
+from .multiagent.base import MultiAgentEnv as MultiAgentEnv
+from .multiagent.views import CurrentAgentEnv as CurrentAgentEnv, SingleAgentEnv as SingleAgentEnv
+from .play import EpisodeLimits as EpisodeLimits, Play as Play
+from .playing import Reset as Reset, play_all as play_all, play_many as play_many
+from .records.episode import (
     CallRecord as CallRecord,
     Episode as Episode,
     Turn as Turn,
     read_episodes as read_episodes,
     write_episodes as write_episodes,
 )
-from .executor import ToolFaultWarning as ToolFaultWarning
-from .multiagent.base import MultiAgentEnv as MultiAgentEnv
-from .multiagent.views import CurrentAgentEnv as CurrentAgentEnv, SingleAgentEnv as SingleAgentEnv
-from .play import EpisodeLimits as EpisodeLimits, Play as Play
-from .playing import Reset as Reset, play_all as play_all, play_many as play_many
-from .recording import Recording as Recording
+from .records.recording import Recording as Recording
+from .records.render import episode_text as episode_text
+from .records.unjudged import EvaluationError as EvaluationError
 from .registration import (
     environment_ids as environment_ids,
     make_multiagent as make_multiagent,
     multiagent_ids as multiagent_ids,
     view_ids as view_ids,
 )
-from .render import episode_text as episode_text
 from .rewards import Preference as Preference, preference_rewards as preference_rewards
 from .task_env import EpisodeSetup as EpisodeSetup, TaskEnv as TaskEnv, TaskOptions as TaskOptions
 from .tool_calling import ToolCallingPlay as ToolCallingPlay
-from .unjudged import EvaluationError as EvaluationError

@@ -1,8 +1,8 @@
 """The option `answer`: the final answer is the call `submit`, in domains with a value for each slot, or it is prose.
 
-`toolorchestra.toolscale.typed_answers` says what slots are and how they are compared. Here is what an environment adds:
-the slots of the tasks of its source, what an orchestrator is told of them, and the call. To a question its answer is a
-text, and a message without a call may answer as well.
+`toolorchestra.toolscale.answers.typed_answers` says what slots are and how they are compared. Here is what an
+environment adds: the slots of the tasks of its source, what an orchestrator is told of them, and the call. To a
+question its answer is a text, and a message without a call may answer as well.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from toolorchestra.envs.task_source import TaskSource
-from toolorchestra.toolscale.answer_slots import SlotTable
-from toolorchestra.toolscale.answers import MAX_TEXT
+from toolorchestra.toolscale.answers.answers import MAX_TEXT
+from toolorchestra.toolscale.answers.typed_answers import SUBMIT, TypedAnswer
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.database.format import ParameterSpec
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
-from toolorchestra.toolscale.format import ParameterSpec
-from toolorchestra.toolscale.task import Task
-from toolorchestra.toolscale.tool import ArgumentError, Tool, ToolContext, ToolResult
-from toolorchestra.toolscale.typed_answers import SUBMIT, TypedAnswer
+from toolorchestra.toolscale.tasks.answer_slots import SlotTable
+from toolorchestra.toolscale.tasks.task import Task
+from toolorchestra.toolscale.tools.tool import ArgumentError, Tool, ToolContext, ToolResult
 
 SLOTS_FOLLOW = "The slots of the answer:"
 """What stands before the slots where the answer is given with the call `submit`."""

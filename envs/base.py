@@ -12,14 +12,14 @@ import gymnasium
 import msgspec
 
 from toolorchestra.agents.messages.model_message import MAX_CALLS, MAX_MESSAGE_CHARACTERS, Action
-from toolorchestra.envs.episode import ORCHESTRATOR
 from toolorchestra.envs.play import EpisodeLimits, Play
-from toolorchestra.envs.render import episode_text, turn_text
+from toolorchestra.envs.records.episode import ORCHESTRATOR
+from toolorchestra.envs.records.render import episode_text, turn_text
 from toolorchestra.envs.spaces import MAX_OBSERVATION_CHARACTERS, UnicodeText
 from toolorchestra.envs.task_env import RENDER_MODES, TaskEnv, TaskOptions
 from toolorchestra.envs.task_source import TaskSource
-from toolorchestra.toolscale.errors import OptionError, unknown_name
-from toolorchestra.toolscale.tool import Tool
+from toolorchestra.toolscale.common.errors import OptionError, unknown_name
+from toolorchestra.toolscale.tools.tool import Tool
 
 
 class OrchestrationOptions(TaskOptions, total=False):

@@ -11,7 +11,7 @@ from typing import Any
 import gymnasium
 
 from toolorchestra.envs.registration import environment_ids, is_multiagent, multiagent_ids
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
 
 
 def resolve(name: str) -> tuple[str, dict[str, str]]:

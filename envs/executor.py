@@ -8,9 +8,9 @@ Calls of tools that block (a real model, a server) run at the same time in real 
 hangs is given up after its tool's timeout, and all of a message together after `MESSAGE_SECONDS`. Everything else is
 over in microseconds and runs where it stands.
 
-What an error of a tool means: an outage (`toolorchestra.toolscale.errors.is_outage`) is raised, since the policy did
-not cause it, or is observed by the policy where that is asked for; any other error is the call's EXEC_ERR, since its
-arguments may have caused it.
+What an error of a tool means: an outage (`toolorchestra.toolscale.common.errors.is_outage`) is raised, since the policy
+did not cause it, or is observed by the policy where that is asked for; any other error is the call's EXEC_ERR, since
+its arguments may have caused it.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from typing import Any, Literal
 import msgspec
 
 from toolorchestra.agents.messages.model_message import ParsedCall
-from toolorchestra.envs.episode import CallRecord
-from toolorchestra.toolscale.errors import ExpertError, is_outage, unknown_name
-from toolorchestra.toolscale.tool import ArgumentError, Status, Tool, ToolContext, ToolResult
+from toolorchestra.envs.records.episode import CallRecord
+from toolorchestra.toolscale.common.errors import ExpertError, is_outage, unknown_name
+from toolorchestra.toolscale.tools.tool import ArgumentError, Status, Tool, ToolContext, ToolResult
 
 Outages = Literal["infra_error", "observed"]
 """What an outage of a model or server is: an infrastructure error, or the EXEC_ERR or TIMEOUT of a call."""

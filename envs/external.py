@@ -20,14 +20,14 @@ from pettingzoo.utils.conversions import parallel_to_aec
 from toolorchestra.agents.messages.model_message import ModelMessage
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.play import Play, PlayStart
+from toolorchestra.envs.records.unjudged import INVALID_OUTCOMES, finite, fitted, named_outcome
 from toolorchestra.envs.sources.questions import QuestionSource, QuestionWorld
 from toolorchestra.envs.task_env import EpisodeSetup
-from toolorchestra.envs.unjudged import INVALID_OUTCOMES, finite, fitted, named_outcome
 from toolorchestra.envs.world import World, WorldSession
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.float_sums import float_sum
-from toolorchestra.toolscale.task import Task
-from toolorchestra.toolscale.typed_answers import TypedAnswer
+from toolorchestra.toolscale.answers.typed_answers import TypedAnswer
+from toolorchestra.toolscale.common.errors import OptionError
+from toolorchestra.toolscale.common.float_sums import float_sum
+from toolorchestra.toolscale.tasks.task import Task
 
 SEEDS = {"train": 1_024, "test": 128, "test_intents": 128}
 """Number of seeds of each split."""

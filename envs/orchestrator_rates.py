@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 
 from toolorchestra.agents.experts.catalog import Catalog
 from toolorchestra.agents.experts.specification import TYPICAL_STEPS, ExpertSpec
-from toolorchestra.envs.model_judge import ModelJudge
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.envs.judge.model_judge import ModelJudge
+from toolorchestra.toolscale.common.errors import OptionError
 
 DEFAULT_ORCHESTRATOR = "qwen3-8b"
 """The model that an orchestrator is priced as: that of the paper's Orchestrator-8B."""

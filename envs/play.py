@@ -19,20 +19,20 @@ import msgspec
 from toolorchestra.agents.messages.model_message import ModelMessage, ParsedCall
 from toolorchestra.agents.messages.reading import read_text
 from toolorchestra.agents.messages.token_counts import BYTES, opening_size, text_size
-from toolorchestra.envs.episode import ABANDONED, CallRecord, Episode, Outcome, Turn, measured
 from toolorchestra.envs.executor import Outages, execute
-from toolorchestra.envs.model_judge import ModelJudge, review
+from toolorchestra.envs.judge.model_judge import ModelJudge, review
 from toolorchestra.envs.orchestrator_rates import OrchestratorRates
-from toolorchestra.envs.unjudged import INVALID_OUTCOMES, error_text, no_answer_after
+from toolorchestra.envs.records.episode import ABANDONED, CallRecord, Episode, Outcome, Turn, measured
+from toolorchestra.envs.records.unjudged import INVALID_OUTCOMES, error_text, no_answer_after
 from toolorchestra.envs.world import World, WorldSession
-from toolorchestra.toolscale.answers import in_form
+from toolorchestra.toolscale.answers.answers import in_form
+from toolorchestra.toolscale.answers.prose_answers import JUDGED_LABEL, LABEL
+from toolorchestra.toolscale.answers.typed_answers import TypedAnswer
+from toolorchestra.toolscale.common.errors import OptionError
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.prose_answers import JUDGED_LABEL, LABEL
-from toolorchestra.toolscale.task import Task
-from toolorchestra.toolscale.tool import Tool, ToolContext
-from toolorchestra.toolscale.typed_answers import TypedAnswer
-from toolorchestra.toolscale.verify import Failure, Verdict
+from toolorchestra.toolscale.tasks.task import Task
+from toolorchestra.toolscale.tasks.verify import Failure, Verdict
+from toolorchestra.toolscale.tools.tool import Tool, ToolContext
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """An episode of any Gymnasium environment as it is played, and whose failure its end is.
 
-The rule stands in `toolorchestra.envs.unjudged`; here it is applied, for environments of this library and of others.
-Who plays them decides what is written, and when it has been enough.
+The rule stands in `toolorchestra.envs.records.unjudged`; here it is applied, for environments of this library and of
+others. Who plays them decides what is written, and when it has been enough.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 
 import gymnasium
 
-from toolorchestra.envs.episode import Episode, Outcome
 from toolorchestra.envs.play import Play
-from toolorchestra.envs.unjudged import (
+from toolorchestra.envs.records.episode import Episode, Outcome
+from toolorchestra.envs.records.unjudged import (
     INVALID_OUTCOMES,
     MISTAKES,
     error_text,

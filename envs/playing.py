@@ -1,7 +1,7 @@
 """Playing many episodes with one policy, a number of them at a time.
 
 An episode is a coroutine, so that a slow tool, expert or reply holds up no other one. Not covered: keeping the episodes
-(`toolorchestra.envs.recording`), and rollouts for training, with token ids and log-probabilities
+(`toolorchestra.envs.records.recording`), and rollouts for training, with token ids and log-probabilities
 (`toolorchestra.algos.rollout.engine`).
 """
 
@@ -20,11 +20,11 @@ from toolorchestra.agents.chat.base import BatchError, ChatModel, ChatRequest, C
 from toolorchestra.agents.event_loop import iterate, together
 from toolorchestra.agents.policies.base import Info, Policy
 from toolorchestra.agents.policies.chat_policy import ChatPolicy
-from toolorchestra.envs.episode import Episode
 from toolorchestra.envs.played import stop
+from toolorchestra.envs.records.episode import Episode
+from toolorchestra.envs.records.unjudged import error_text, no_answer_after, unjudged_reason
 from toolorchestra.envs.step_threads import StepThreads
-from toolorchestra.envs.unjudged import error_text, no_answer_after, unjudged_reason
-from toolorchestra.toolscale.errors import ExpertError
+from toolorchestra.toolscale.common.errors import ExpertError
 
 
 class Reset(msgspec.Struct, frozen=True):

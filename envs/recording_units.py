@@ -19,8 +19,8 @@ import msgspec
 from toolorchestra.agents.chat.base import Usage
 from toolorchestra.agents.policies.base import Policy
 from toolorchestra.agents.policies.chat_policy import ChatPolicy
-from toolorchestra.envs.episode import Episode
 from toolorchestra.envs.playing import Reset, play_many
+from toolorchestra.envs.records.episode import Episode
 from toolorchestra.toolscale.workers.units import Executor, InProcess, Unit
 
 Players = tuple[Callable[[], gymnasium.Env[Any, Any]], Callable[[], Policy]]

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import gymnasium
 
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
 
 if TYPE_CHECKING:
     from toolorchestra.envs.multiagent.base import MultiAgentEnv

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from toolorchestra.toolscale.errors import OptionError, unknown_name
+from toolorchestra.toolscale.common.errors import OptionError, unknown_name
 
 COMPONENTS = ("outcome", "compute", "latency")
 """Names of the last three entries of M and P, in order."""
@@ -160,7 +160,7 @@ def preference_rewards(
         batch: M of every rollout of one task, shape ``(rollouts, n + 3)``.
         preference: P over the same tools as M, as a `Preference` or as its n + 3 numbers.
         keep: False for rollouts that an infrastructure or judge error ended: they shape no minimum or
-            maximum, and their reward is NaN, which `toolorchestra.algos.advantages` leaves out.
+            maximum, and their reward is NaN, which `toolorchestra.algos.loss.advantages` leaves out.
 
     Returns:
         Rewards in [0, sum of P].

@@ -26,19 +26,19 @@ import numpy as np
 from toolorchestra.agents.chat.base import ChatModel
 from toolorchestra.agents.experts.specification import ExpertSpec
 from toolorchestra.envs.answer_modes import AnswerMode, make_slots
-from toolorchestra.envs.episode import Episode, measured
 from toolorchestra.envs.executor import Outages
-from toolorchestra.envs.model_judge import ModelJudge, make_judge
+from toolorchestra.envs.judge.model_judge import ModelJudge, make_judge
 from toolorchestra.envs.orchestrator_rates import DEFAULT_ORCHESTRATOR, OrchestratorRates
 from toolorchestra.envs.play import EpisodeLimits, Play, PlaySnapshot, PlayStart
+from toolorchestra.envs.records.episode import Episode, measured
 from toolorchestra.envs.rewards import Preference
 from toolorchestra.envs.task_source import TaskSource, make_source
 from toolorchestra.envs.world import World, WorldSession
+from toolorchestra.toolscale.answers.typed_answers import TypedAnswer
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError, unknown_name
 from toolorchestra.toolscale.domain import SPLITS
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError, unknown_name
 from toolorchestra.toolscale.preferences import PreferencePair, read_pairs
-from toolorchestra.toolscale.task import Task
-from toolorchestra.toolscale.typed_answers import TypedAnswer
+from toolorchestra.toolscale.tasks.task import Task
 
 RENDER_MODES = ("ansi", "human")
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -63,7 +63,7 @@ class TaskOptions(TypedDict, total=False):
             ``qwen3-8b``.
         judge: Model that judges answers in prose, in the place of what they mention: the name of a model of the
             catalogue that has an endpoint, a `ChatModel`, or a `ModelJudge`; None, the default: none. Only with
-            ``answer="text"`` and tasks in domains; see `toolorchestra.envs.model_judge`.
+            ``answer="text"`` and tasks in domains; see `toolorchestra.envs.judge.model_judge`.
         outages: What it is when a real expert or another server fails for good or hangs. ``infra_error`` (default):
             the episode ends with that outcome, unjudged, since the policy did not cause it. ``observed``: the call ends
             in an EXEC_ERR or TIMEOUT, which the policy should cope with.

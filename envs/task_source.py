@@ -17,10 +17,10 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from toolorchestra.envs.world import World
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.domain import SPLITS, Domain
 from toolorchestra.toolscale.domain_folder import builtin_domains, load_domain
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
-from toolorchestra.toolscale.task import Task, read_tasks
+from toolorchestra.toolscale.tasks.task import Task, read_tasks
 
 
 class TaskSource(ABC):
@@ -114,7 +114,7 @@ class FileSource(TaskSource):
     """The tasks of a JSONL file: generated, filtered, imported or adversarial ones.
 
     Args:
-        file: One `Task` a line, as `toolorchestra.toolscale.exchange` writes them, of one domain or several.
+        file: One `Task` a line, as `toolorchestra.toolscale.export.exchange` writes them, of one domain or several.
         domain: The domain of all tasks, or its folder. Default: the file's own folder if it has a ``domain.yaml``, else
             the shipped domain or the world of questions that each task names.
 

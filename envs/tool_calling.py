@@ -14,13 +14,13 @@ import msgspec
 from toolorchestra.agents.messages.model_message import ModelMessage, ParsedCall
 from toolorchestra.agents.messages.reading import read_message
 from toolorchestra.envs.answer_modes import SubmitTool
-from toolorchestra.envs.episode import CallRecord
 from toolorchestra.envs.play import Play, PlayStart
+from toolorchestra.envs.records.episode import CallRecord
 from toolorchestra.envs.rewards import Vector, measure
 from toolorchestra.envs.spaces import MAX_OBSERVATION_CHARACTERS
-from toolorchestra.toolscale.answers import whole_answer
-from toolorchestra.toolscale.tool import Status
-from toolorchestra.toolscale.typed_answers import SUBMIT
+from toolorchestra.toolscale.answers.answers import whole_answer
+from toolorchestra.toolscale.answers.typed_answers import SUBMIT
+from toolorchestra.toolscale.tools.tool import Status
 
 _NO_CALL = f"There is no call in this message. Call {SUBMIT} with your answer, or another tool."
 _NOTHING = "There is neither a call nor an answer in this message, beside what is thought. Write one of them."

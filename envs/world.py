@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from toolorchestra.toolscale.database import Changes
-from toolorchestra.toolscale.task import Task
-from toolorchestra.toolscale.tool import Tool, ToolResult
-from toolorchestra.toolscale.verify import Verdict
+from toolorchestra.toolscale.database.database import Changes
+from toolorchestra.toolscale.tasks.task import Task
+from toolorchestra.toolscale.tasks.verify import Verdict
+from toolorchestra.toolscale.tools.tool import Tool, ToolResult
 
 
 class WorldSession(Protocol):
-    """The state of a world in one episode. `toolorchestra.toolscale.session.Session` is one, with a database."""
+    """The state of a world in one episode. `toolorchestra.toolscale.tasks.session.Session` is one, with a database."""
 
     def reset(self) -> None:
         """Return to the initial state."""

@@ -23,8 +23,8 @@ from toolorchestra.envs.play import Play
 from toolorchestra.envs.sources.questions import QuestionSource, QuestionWorld, make_question
 from toolorchestra.envs.task_env import EpisodeSetup
 from toolorchestra.envs.world import World
-from toolorchestra.toolscale.task import Task
-from toolorchestra.toolscale.typed_answers import TypedAnswer
+from toolorchestra.toolscale.answers.typed_answers import TypedAnswer
+from toolorchestra.toolscale.tasks.task import Task
 
 LOOKOUT, COURIER = "lookout", "courier"
 WORLD = QuestionWorld("courier", "Deliver the number of the wanted parcel.")

@@ -27,12 +27,12 @@ from waiting import until
 
 import toolorchestra  # noqa: F401 - registers the environments
 from toolorchestra.agents.chat import bounded_requests
+from toolorchestra.toolscale.common.errors import install_line
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_folder import load_domain, make_domain, read_spec
-from toolorchestra.toolscale.errors import install_line
-from toolorchestra.toolscale.session import Session
-from toolorchestra.toolscale.tool import ToolResult
-from toolorchestra.toolscale.verify import Failure, Reference
+from toolorchestra.toolscale.tasks.session import Session
+from toolorchestra.toolscale.tasks.verify import Failure, Reference
+from toolorchestra.toolscale.tools.tool import ToolResult
 from toolorchestra.toolscale.workers.ray_cluster import import_ray
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

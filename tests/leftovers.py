@@ -20,7 +20,7 @@ import pytest
 from waiting import until
 
 from toolorchestra.envs.tools import python
-from toolorchestra.toolscale import math_verifier
+from toolorchestra.toolscale.answers import math_verifier
 
 PROC = Path("/proc/self")
 KEPT_THREADS = {

@@ -267,7 +267,7 @@ def _right(env: Any, rng: random.Random) -> str:
 
 def _wild(rng: random.Random) -> Callable[[Any, str, dict[str, Any]], Any]:
     """Return a player that calls any tool, several at a time, now and then badly, and answers in the end."""
-    from toolorchestra.toolscale.guess import Guesser
+    from toolorchestra.toolscale.tools.guess import Guesser
 
     turns = rng.randint(1, 5)
 

@@ -17,7 +17,7 @@ import pytest
 import tyro
 
 from examples.studies.__main__ import Command as Study, main as study
-from toolorchestra.algos.config_files import LEARNERS, config_argument, options_of
+from toolorchestra.algos.options.config_files import LEARNERS, config_argument, options_of
 from toolorchestra.cli.main import COMMAND_CONFIG, Command, expand, main
 from toolorchestra.cli.options import command_names
 from toolorchestra.envs.registration import environment_ids, multiagent_ids

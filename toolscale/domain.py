@@ -1,6 +1,6 @@
 """A domain: the world in which tasks are posed.
 
-It is made of a specification (`toolorchestra.toolscale.format`), a database, tools and tasks.
+It is made of a specification (`toolorchestra.toolscale.database.format`), a database, tools and tasks.
 `toolorchestra.toolscale.domain_folder` makes domains of folders of YAML.
 """
 
@@ -16,18 +16,18 @@ from typing import Any
 
 import msgspec
 
-from toolorchestra.toolscale.answer_slots import SlotTable, fact_names
-from toolorchestra.toolscale.build import build_database
-from toolorchestra.toolscale.database import Database
-from toolorchestra.toolscale.errors import DomainError, UnknownNameError, unknown_name
-from toolorchestra.toolscale.format import DomainSpec, TableSpec
-from toolorchestra.toolscale.session import Session
-from toolorchestra.toolscale.sql import primary_key
-from toolorchestra.toolscale.task import Call, Task
-from toolorchestra.toolscale.tool import ArgumentError, Status, ToolResult
-from toolorchestra.toolscale.tool_compiler import compile_tools
-from toolorchestra.toolscale.typed_answers import TypedAnswer
-from toolorchestra.toolscale.verify import Verdict, Verifier
+from toolorchestra.toolscale.answers.typed_answers import TypedAnswer
+from toolorchestra.toolscale.common.errors import DomainError, UnknownNameError, unknown_name
+from toolorchestra.toolscale.database.build import build_database
+from toolorchestra.toolscale.database.database import Database
+from toolorchestra.toolscale.database.format import DomainSpec, TableSpec
+from toolorchestra.toolscale.database.sql import primary_key
+from toolorchestra.toolscale.tasks.answer_slots import SlotTable, fact_names
+from toolorchestra.toolscale.tasks.session import Session
+from toolorchestra.toolscale.tasks.task import Call, Task
+from toolorchestra.toolscale.tasks.verify import Verdict, Verifier
+from toolorchestra.toolscale.tools.tool import ArgumentError, Status, ToolResult
+from toolorchestra.toolscale.tools.tool_compiler import compile_tools
 
 SPLITS = ("train", "test", "test_intents")
 """Splits of a domain's tasks: training, new bindings of the same intents, and intents never trained on."""

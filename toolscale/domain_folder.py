@@ -18,14 +18,14 @@ from typing import Any
 
 import msgspec
 
+from toolorchestra.toolscale.common.errors import DomainError, UnknownNameError, unknown_name
+from toolorchestra.toolscale.common.writing import write_whole
+from toolorchestra.toolscale.common.yaml_reader import convert, read_yaml
+from toolorchestra.toolscale.database.format import DomainSpec
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.errors import DomainError, UnknownNameError, unknown_name
-from toolorchestra.toolscale.filters import FilterResult, NotRun, Report
-from toolorchestra.toolscale.format import DomainSpec
-from toolorchestra.toolscale.intents import make_tasks
-from toolorchestra.toolscale.task import Task
-from toolorchestra.toolscale.writing import write_whole
-from toolorchestra.toolscale.yaml_reader import convert, read_yaml
+from toolorchestra.toolscale.requests.filters import FilterResult, NotRun, Report
+from toolorchestra.toolscale.requests.intents import make_tasks
+from toolorchestra.toolscale.tasks.task import Task
 
 BUILTIN = Path(__file__).parent / "domains"
 """Folder of the domains that come with the library."""
@@ -60,7 +60,7 @@ def make_domain(spec: DomainSpec, *, image: bytes | None = None, file: Path | No
     domain = Domain(spec, image=image, file=file)
     tasks, dropped = make_tasks(domain)
     if spec.evolution:
-        from toolorchestra.toolscale.evolution import evolve  # heavy, and needed only when tasks are made
+        from toolorchestra.toolscale.evolution.evolution import evolve  # heavy, and needed only when tasks are made
 
         evolved, unfit = evolve(domain, tasks, spec.evolution, spec.seed)
         tasks, dropped = tasks + evolved, dropped + unfit

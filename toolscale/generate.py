@@ -20,14 +20,14 @@ from typing import Literal, NamedTuple, cast
 
 import msgspec
 
+from toolorchestra.toolscale.common.errors import OptionError
+from toolorchestra.toolscale.database.format import Operator
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_folder import load_domain
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.evolution import Evolver, numbered
-from toolorchestra.toolscale.evolution_operators import OPERATORS
-from toolorchestra.toolscale.format import Operator
-from toolorchestra.toolscale.intents import intent_tasks
-from toolorchestra.toolscale.task import Task, solution_key, write_tasks
+from toolorchestra.toolscale.evolution.evolution import Evolver, numbered
+from toolorchestra.toolscale.evolution.operators import OPERATORS
+from toolorchestra.toolscale.requests.intents import intent_tasks
+from toolorchestra.toolscale.tasks.task import Task, solution_key, write_tasks
 from toolorchestra.toolscale.workers.units import Executor, InProcess, Unit
 
 BLOCK = 50

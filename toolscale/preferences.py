@@ -19,11 +19,11 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.jsonl import read_jsonl
-from toolorchestra.toolscale.tool import Tool, ToolOrigin
-from toolorchestra.toolscale.typed_answers import SUBMIT
-from toolorchestra.toolscale.yaml_reader import parse_yaml
+from toolorchestra.toolscale.answers.typed_answers import SUBMIT
+from toolorchestra.toolscale.common.errors import OptionError
+from toolorchestra.toolscale.common.jsonl import read_jsonl
+from toolorchestra.toolscale.common.yaml_reader import parse_yaml
+from toolorchestra.toolscale.tools.tool import Tool, ToolOrigin
 
 COMPONENTS = ("outcome", "compute", "latency")
 """The entries of P after the tools: being right, spending little, being quick."""

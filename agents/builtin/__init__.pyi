@@ -8,5 +8,5 @@ from .model import (
     build_renderer as build_renderer,
     prepare_torch as prepare_torch,
 )
-from .renderer import Decoded as Decoded, Message as Message, Renderer as Renderer
+from .renderer import Decoded as Decoded, Renderer as Renderer
 from .text_model import builtin_text_policy as builtin_text_policy

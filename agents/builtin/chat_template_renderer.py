@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from toolorchestra.agents.builtin.renderer import Decoded
-from toolorchestra.agents.builtin.template_forms import TemplateForm, candidates
 from toolorchestra.agents.builtin.template_probe import PROBE, USER, LostError, probe
 from toolorchestra.agents.builtin.tool_messages import calls_in
 from toolorchestra.agents.messages.model_message import Message, ModelMessage
 from toolorchestra.agents.messages.reading import read_message
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.agents.messages.template_forms import TemplateForm, candidates
+from toolorchestra.toolscale.common.errors import OptionError
 
 _OPTIONS = "template_options.json"
 """File of the template's options, beside a tokenizer's."""

@@ -20,7 +20,7 @@ from toolorchestra.agents.builtin.tool_messages import (
     read_result,
 )
 from toolorchestra.agents.messages.model_message import Message
-from toolorchestra.toolscale.mentions import replace_spoken_dates
+from toolorchestra.toolscale.answers.mentions import replace_spoken_dates
 
 FOLLOW = "<follow>"
 """The token by which a policy takes the step that an expert has proposed, without copying it."""

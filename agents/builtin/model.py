@@ -28,8 +28,8 @@ from toolorchestra.agents.builtin.tool_messages import conclusion, proposed_call
 from toolorchestra.agents.hub import split_revision
 from toolorchestra.agents.messages.model_message import Message
 from toolorchestra.agents.pretrained import load_pretrained
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.observed import shown_values
+from toolorchestra.toolscale.common.errors import OptionError
+from toolorchestra.toolscale.tasks.observed import shown_values
 
 if TYPE_CHECKING:  # transformers takes seconds to import, and a learner's --help needs none of it
     from transformers import Lfm2ForCausalLM, PreTrainedTokenizerFast

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from toolorchestra.agents.messages.model_message import Message
-from toolorchestra.agents.subagents.parsing import answer_in
-from toolorchestra.toolscale.answers import answers, in_form
+from toolorchestra.agents.messages.text_parts import answer_in
+from toolorchestra.toolscale.answers.answers import answers, in_form
 
 _OPEN, _CLOSE = "<tool_response>", "</tool_response>"
 

@@ -16,7 +16,7 @@ import msgspec
 
 from toolorchestra.agents.messages.reading import read_message
 from toolorchestra.agents.problems import GroundTruth
-from toolorchestra.toolscale.errors import ExpertError, OptionError
+from toolorchestra.toolscale.common.errors import ExpertError, OptionError
 
 
 class ToolCall(TypedDict):

@@ -26,8 +26,8 @@ from toolorchestra.agents.chat.openai_responses import BrokenOffError, Counts, R
 from toolorchestra.agents.chat.remedies import option_name, remedy
 from toolorchestra.agents.messages.history import history_for_server
 from toolorchestra.agents.messages.token_counts import text_size, tokens_of
-from toolorchestra.toolscale.errors import ExpertError, OptionError, ToolOrchestraError
-from toolorchestra.toolscale.urls import without_credentials
+from toolorchestra.toolscale.common.errors import ExpertError, OptionError, ToolOrchestraError
+from toolorchestra.toolscale.common.urls import without_credentials
 
 
 class NoAnswerWarning(UserWarning):

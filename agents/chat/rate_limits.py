@@ -16,7 +16,7 @@ import msgspec
 
 from toolorchestra.agents.chat.base import BatchError, ChatModel, ChatRequest, Completion
 from toolorchestra.agents.chat.threaded import ThreadedChat
-from toolorchestra.toolscale.errors import ExpertError, OptionError
+from toolorchestra.toolscale.common.errors import ExpertError, OptionError
 
 _WINDOW = 60.0
 _CHARACTERS_PER_TOKEN = 4

@@ -2,7 +2,7 @@
 
 The key of an answer is its whole request (messages, tools, sampling settings, the model's name) and how often the same
 request came before, so that several samples of one question stay apart. A record is an append-only JSONL file
-(`toolorchestra.toolscale.append_only`). Not covered: failures, which are not recorded.
+(`toolorchestra.toolscale.common.append_only`). Not covered: failures, which are not recorded.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Any
 import msgspec
 
 from toolorchestra.agents.chat.base import BatchError, ChatModel, ChatRequest, Completion, Meter, all_or_raise
-from toolorchestra.toolscale.append_only import AppendOnly, read_appended
-from toolorchestra.toolscale.errors import ExpertError, OptionError
+from toolorchestra.toolscale.common.append_only import AppendOnly, read_appended
+from toolorchestra.toolscale.common.errors import ExpertError, OptionError
 
 _WHAT = "a recorded answer"
 _CONTEXT = 30

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar, Self
 
 from toolorchestra.agents.chat.base import ChatRequest, Completion, all_or_raise, completions_of
-from toolorchestra.toolscale.errors import ExpertError
+from toolorchestra.toolscale.common.errors import ExpertError
 
 _chats: weakref.WeakSet[ThreadedChat] = weakref.WeakSet()
 _of_the_parent: list[Any] = []

@@ -14,10 +14,10 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from toolorchestra.agents.builtin.template_forms import TemplateForm
 from toolorchestra.agents.chat.base import ChatRequest, Completion, Meter, Price, all_or_raise, tool_calls_in
+from toolorchestra.agents.messages.template_forms import TemplateForm
 from toolorchestra.agents.pretrained import load_pretrained
-from toolorchestra.toolscale.errors import ExpertError, OptionError, install_line
+from toolorchestra.toolscale.common.errors import ExpertError, OptionError, install_line
 
 try:
     import torch

@@ -33,9 +33,9 @@ from toolorchestra.agents.experts.configurations import BASIC_TOOLS, Configurati
 from toolorchestra.agents.experts.key_permissions import key_fault
 from toolorchestra.agents.experts.simulated_expert import SimulatedExpert
 from toolorchestra.agents.experts.specification import BasicToolSpec, Endpoint, ExpertSpec, Role, SearchEndpoint
-from toolorchestra.toolscale.errors import DomainError, OptionError, UnknownNameError, unknown_name
+from toolorchestra.toolscale.common.errors import DomainError, OptionError, UnknownNameError, unknown_name
+from toolorchestra.toolscale.common.yaml_reader import convert
 from toolorchestra.toolscale.workers.central import is_worker
-from toolorchestra.toolscale.yaml_reader import convert
 
 T = TypeVar("T")
 _SEARCHED: dict[str, tuple[str, str, tuple[str, ...]]] = {

@@ -12,8 +12,8 @@ from msgspec import Meta
 
 from toolorchestra.agents.experts.configurations import Configuration, PriceList
 from toolorchestra.agents.experts.specification import Share, logit
-from toolorchestra.toolscale.errors import DomainError
-from toolorchestra.toolscale.yaml_reader import read_yaml
+from toolorchestra.toolscale.common.errors import DomainError
+from toolorchestra.toolscale.common.yaml_reader import read_yaml
 
 
 class CatalogError(DomainError):

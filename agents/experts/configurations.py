@@ -10,7 +10,7 @@ import msgspec
 from toolorchestra.agents.chat.base import Price
 from toolorchestra.agents.experts.simulated_expert import SimulatedExpert
 from toolorchestra.agents.experts.specification import BasicToolSpec, ExpertSpec, Role
-from toolorchestra.toolscale.errors import UnknownNameError
+from toolorchestra.toolscale.common.errors import UnknownNameError
 
 BasicTool = Literal["web_search", "local_search", "python"]
 BASIC_TOOLS: tuple[BasicTool, ...] = ("web_search", "local_search", "python")

@@ -14,7 +14,7 @@ from typing import TypeVar
 from toolorchestra.agents.chat.base import ChatModel, ChatRequest
 from toolorchestra.agents.experts.evaluation import ExpertEvaluation
 from toolorchestra.agents.messages.reading import spoken
-from toolorchestra.toolscale.errors import ExpertError, OptionError
+from toolorchestra.toolscale.common.errors import ExpertError, OptionError
 
 T = TypeVar("T")
 

@@ -19,9 +19,9 @@ from toolorchestra.agents.chat.base import ChatModel, ChatRequest
 from toolorchestra.agents.experts.simulated_expert import SimulatedExpert
 from toolorchestra.agents.experts.specification import Role
 from toolorchestra.agents.problems import Problem, Step
-from toolorchestra.toolscale.answers import is_right
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.jsonl import read_jsonl
+from toolorchestra.toolscale.answers.answers import is_right
+from toolorchestra.toolscale.common.errors import OptionError
+from toolorchestra.toolscale.common.jsonl import read_jsonl
 from toolorchestra.toolscale.workers.units import Executor, Unit
 
 _PROMPT = "Solve the problem step by step. Give the final answer in \\boxed{} at the end."

@@ -9,8 +9,8 @@ import msgspec
 
 from toolorchestra.agents.chat.base import Price
 from toolorchestra.agents.experts.specification import ExpertSpec, Latency
-from toolorchestra.toolscale.errors import OptionError, install_line
-from toolorchestra.toolscale.svg_themes import SERIES
+from toolorchestra.toolscale.common.errors import OptionError, install_line
+from toolorchestra.toolscale.common.svg_themes import SERIES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

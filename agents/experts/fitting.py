@@ -27,8 +27,8 @@ from toolorchestra.agents.experts.likelihood import (
     shared_log_likelihood,
 )
 from toolorchestra.agents.experts.specification import TYPICAL_STEPS, ExpertSpec, Tokens
-from toolorchestra.toolscale.errors import UnknownNameError
-from toolorchestra.toolscale.intervals import wilson_interval
+from toolorchestra.toolscale.common.errors import UnknownNameError
+from toolorchestra.toolscale.common.intervals import wilson_interval
 
 _MAX_SKILL = 0.9985
 

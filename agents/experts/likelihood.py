@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 
 from toolorchestra.agents.experts.specification import logit
-from toolorchestra.toolscale.errors import install_line
+from toolorchestra.toolscale.common.errors import install_line
 
 try:
     from scipy import optimize

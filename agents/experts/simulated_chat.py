@@ -21,9 +21,9 @@ from toolorchestra.agents.chat.base import ChatRequest, Completion, Meter
 from toolorchestra.agents.experts.simulated_expert import SimulatedExpert, Solution
 from toolorchestra.agents.experts.specification import ExpertSpec, Role, logit
 from toolorchestra.agents.problems import LOOKED_UP, GroundTruth, Problem, Step, facts
-from toolorchestra.toolscale.answers import count_votes, equal_cached
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.float_sums import float_sum
+from toolorchestra.toolscale.answers.answers import count_votes, equal_cached
+from toolorchestra.toolscale.common.errors import OptionError
+from toolorchestra.toolscale.common.float_sums import float_sum
 
 RECALLED = 3.0
 """How much harder, in logits, a fact is to recall than to read."""

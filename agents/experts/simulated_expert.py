@@ -27,7 +27,7 @@ import msgspec
 
 from toolorchestra.agents.experts.specification import TYPICAL_STEPS, ExpertSpec, Role
 from toolorchestra.agents.problems import Problem, Step
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 
 _NORMAL = NormalDist()
 _SMALLEST = 1e-9

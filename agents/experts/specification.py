@@ -138,7 +138,7 @@ class ExpertSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 class SearchEndpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Where the real web is searched: a provider of `toolorchestra.envs.tools.search_providers`, and its options.
+    """Where the real web is searched: a provider of `toolorchestra.envs.tools.search`, and its options.
 
     What is None is the provider's own. With a `record`, a JSONL file, every answer is kept there and no search is paid
     twice.

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from toolorchestra.agents.messages.token_counts import written_size
-from toolorchestra.toolscale.thoughts import thoughts_in
+from toolorchestra.toolscale.answers.thoughts import thoughts_in
 
 MAX_CALLS = 64
 """Calls read from one message; those beyond are answered with one error."""

@@ -8,7 +8,7 @@ A message asks for calls as Hermes/Qwen ``<tool_call>{"name": …, "arguments": 
 assistant message with ``tool_calls``, or as a list of ``{"name": …, "arguments": …}`` objects. Calls in other forms are
 read, too, and noted as `repaired`: other names for the arguments, the old ``function_call``, parts of Anthropic's and
 OpenAI's newer messages, JSON that stands bare or in a fence, and the forms of other families of models
-(`toolorchestra.agents.messages.call_forms`). Thoughts are in `toolorchestra.toolscale.thoughts`.
+(`toolorchestra.agents.messages.call_forms`). Thoughts are in `toolorchestra.toolscale.answers.thoughts`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from toolorchestra.agents.messages.token_counts import (
     written_size,
 )
 from toolorchestra.agents.messages.written_values import is_json, json_end, name_in, reason
-from toolorchestra.toolscale.thoughts import CLOSE, OPEN, split_thoughts
+from toolorchestra.toolscale.answers.thoughts import CLOSE, OPEN, split_thoughts
 
 Tools = Collection[str] | Mapping[str, Any]
 """Names of tools, or tools by name: `Tool` or OpenAI function schemas."""

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import gymnasium
 import msgspec
 
-from toolorchestra.toolscale.task import Call
+from toolorchestra.toolscale.tasks.task import Call
 
 Info = Mapping[str, Any]
 

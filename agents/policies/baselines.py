@@ -25,9 +25,9 @@ from toolorchestra.agents.policies.expert_roles import (
     proposal,
     same_proposal,
 )
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.task import Call
-from toolorchestra.toolscale.tool import Status
+from toolorchestra.toolscale.common.errors import OptionError
+from toolorchestra.toolscale.tasks.task import Call
+from toolorchestra.toolscale.tools.tool import Status
 
 Script = Generator[Sequence[Call], Sequence[Any], Proposal | None]
 """Yields the calls of a turn, receives their results (None for a failed call), and returns the proposal to follow."""

@@ -12,11 +12,11 @@ from typing import Any
 import gymnasium
 import msgspec
 
+from toolorchestra.agents.messages.text_parts import answer_in
 from toolorchestra.agents.policies.base import Info, Policy, write_calls
-from toolorchestra.agents.subagents.parsing import answer_in
-from toolorchestra.toolscale.answers import count_votes
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.task import Call
+from toolorchestra.toolscale.answers.answers import count_votes
+from toolorchestra.toolscale.common.errors import OptionError
+from toolorchestra.toolscale.tasks.task import Call
 
 SOLVERS = ("standard_reasoner", "code_reasoner")
 REVIEWER = "critical_reviewer"

@@ -15,10 +15,10 @@ import msgspec
 
 from toolorchestra.agents.experts.catalog import Catalog
 from toolorchestra.agents.messages.reading import read_message
-from toolorchestra.agents.subagents.parsing import answer_in, spoken
-from toolorchestra.toolscale.answers import equal, group_equal
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
-from toolorchestra.toolscale.task import Call
+from toolorchestra.agents.messages.text_parts import answer_in, spoken
+from toolorchestra.toolscale.answers.answers import equal, group_equal
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.tasks.task import Call
 
 Job = Literal["answer", "review", "code", "search", "math"]
 """The kinds of work of experts."""

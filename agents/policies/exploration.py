@@ -11,8 +11,8 @@ import msgspec
 from toolorchestra.agents.policies.base import Info, Policy, write_calls
 from toolorchestra.agents.policies.expert_roles import REQUEST, ExpertRole, expert_roles, proposal
 from toolorchestra.agents.policies.reference import NoisyOraclePolicy
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.task import Call
+from toolorchestra.toolscale.common.errors import OptionError
+from toolorchestra.toolscale.tasks.task import Call
 
 _SUMMARISER = "final_answer"
 

@@ -11,10 +11,10 @@ import gymnasium
 import msgspec
 
 from toolorchestra.agents.policies.base import Info, Policy
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
-from toolorchestra.toolscale.format import ParameterSpec
-from toolorchestra.toolscale.tool import Tool
-from toolorchestra.toolscale.typed_answers import AnswerSlot
+from toolorchestra.toolscale.answers.typed_answers import AnswerSlot
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.database.format import ParameterSpec
+from toolorchestra.toolscale.tools.tool import Tool
 
 _HELP = """\
   TOOL name=value …    call a tool; several calls with ';' between them run together

@@ -10,13 +10,13 @@ import gymnasium
 import msgspec
 
 from toolorchestra.agents.policies.base import Info, Policy, write_calls
+from toolorchestra.toolscale.answers.typed_answers import AnswerSlot
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
-from toolorchestra.toolscale.guess import Guesser
-from toolorchestra.toolscale.lookups import ids_known, ids_taken, raw_ids
-from toolorchestra.toolscale.task import Call, Task
-from toolorchestra.toolscale.tool import Tool
-from toolorchestra.toolscale.typed_answers import AnswerSlot
+from toolorchestra.toolscale.requests.lookups import ids_known, ids_taken, raw_ids
+from toolorchestra.toolscale.tasks.task import Call, Task
+from toolorchestra.toolscale.tools.guess import Guesser
+from toolorchestra.toolscale.tools.tool import Tool
 
 
 class NullPolicy(Policy):

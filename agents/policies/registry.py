@@ -21,7 +21,7 @@ from toolorchestra.agents.policies.baselines import (
 from toolorchestra.agents.policies.chat_policy import ChatPolicy
 from toolorchestra.agents.policies.human import HumanPolicy
 from toolorchestra.agents.policies.reference import NoisyOraclePolicy, NullPolicy, OraclePolicy, RandomPolicy
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
 
 POLICIES: dict[str, type[Policy]] = {
     "cheapest": Cheapest,

@@ -17,10 +17,10 @@ import gymnasium
 from toolorchestra.agents.policies.base import Info
 from toolorchestra.agents.policies.baselines import Direct, Script
 from toolorchestra.agents.policies.expert_roles import REQUEST, ExpertRole, Job, Proposal, proposal
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.task import Call, Task
-from toolorchestra.toolscale.tool import Status, Tool
-from toolorchestra.toolscale.typed_answers import SUBMIT
+from toolorchestra.toolscale.answers.typed_answers import SUBMIT
+from toolorchestra.toolscale.common.errors import OptionError
+from toolorchestra.toolscale.tasks.task import Call, Task
+from toolorchestra.toolscale.tools.tool import Status, Tool
 
 PLAIN = (
     "What should I do next?",

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 import msgspec
 
 from toolorchestra.agents.chat.base import ChatModel
-from toolorchestra.agents.subagents.parsing import answer_in, as_text, before_code, code_in, spoken
+from toolorchestra.agents.messages.text_parts import answer_in, as_text, before_code, code_in, spoken
 from toolorchestra.agents.subagents.prompts import prompt, user_prompt
 from toolorchestra.agents.subagents.question import SubAgentQuestion, SubAgentReply
 from toolorchestra.agents.subagents.work import Ask, Work
-from toolorchestra.toolscale.answers import final_answer
-from toolorchestra.toolscale.tool import Status, Tool, ToolResult
+from toolorchestra.toolscale.answers.answers import final_answer
+from toolorchestra.toolscale.tools.tool import Status, Tool, ToolResult
 
 
 def code_reasoner(

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from toolorchestra.agents.chat.base import ChatModel
-from toolorchestra.agents.subagents.parsing import answer_in, spoken, tag
+from toolorchestra.agents.messages.text_parts import answer_in, spoken, tag
 from toolorchestra.agents.subagents.prompts import prompt, user_prompt
 from toolorchestra.agents.subagents.question import SubAgentQuestion, SubAgentReply
 from toolorchestra.agents.subagents.searching import search_agent
 from toolorchestra.agents.subagents.work import Ask, Work
-from toolorchestra.toolscale.answers import count_votes
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.answers.answers import count_votes
+from toolorchestra.toolscale.common.errors import OptionError
 
 ROLES = ("a careful expert", "a sceptic who checks every step")
 """The default roles of a debate."""

@@ -10,7 +10,7 @@ import functools
 from pathlib import Path
 
 from toolorchestra.agents.subagents.question import SubAgentQuestion
-from toolorchestra.toolscale.yaml_reader import read_yaml
+from toolorchestra.toolscale.common.yaml_reader import read_yaml
 
 
 @functools.cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from toolorchestra.agents.problems import Problem
-from toolorchestra.toolscale.tool import InnerCall, Status
+from toolorchestra.toolscale.tools.tool import InnerCall, Status
 
 
 class SubAgentQuestion(msgspec.Struct, frozen=True):

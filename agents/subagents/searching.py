@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from toolorchestra.agents.chat.base import ChatModel
-from toolorchestra.agents.subagents.parsing import answer_in, as_text, queries_in, spoken
+from toolorchestra.agents.messages.text_parts import answer_in, as_text, queries_in, spoken
 from toolorchestra.agents.subagents.prompts import prompt, user_prompt
 from toolorchestra.agents.subagents.question import SubAgentQuestion, SubAgentReply
 from toolorchestra.agents.subagents.work import Ask, Work
-from toolorchestra.toolscale.tool import Tool, ToolResult
+from toolorchestra.toolscale.tools.tool import Tool, ToolResult
 
 MAX_QUERIES = 8
 """Maximum number of queries of one search."""

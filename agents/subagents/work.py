@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 
 from toolorchestra.agents.chat.base import ChatModel, ChatRequest, Completion
+from toolorchestra.agents.messages.text_parts import answer_in, spoken
 from toolorchestra.agents.problems import Act, GroundTruth, facts
-from toolorchestra.agents.subagents.parsing import answer_in, spoken
 from toolorchestra.agents.subagents.question import SubAgentQuestion, SubAgentReply
-from toolorchestra.toolscale.float_sums import float_sum
-from toolorchestra.toolscale.mentions import mentions, tokens
-from toolorchestra.toolscale.tool import NO_CONTEXT, ArgumentError, InnerCall, Status, Tool, ToolResult
+from toolorchestra.toolscale.answers.mentions import mentions, tokens
+from toolorchestra.toolscale.common.float_sums import float_sum
+from toolorchestra.toolscale.tools.tool import NO_CONTEXT, ArgumentError, InnerCall, Status, Tool, ToolResult
 
 MAX_RESULT_TOKENS = 16_384
 """Maximum number of tokens of one answer."""

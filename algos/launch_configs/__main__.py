@@ -3,7 +3,7 @@
 import sys
 
 from toolorchestra.algos.launch_configs.shipped import launch_config, launch_config_names
-from toolorchestra.toolscale.errors import ToolOrchestraError
+from toolorchestra.toolscale.common.errors import ToolOrchestraError
 
 if __name__ == "__main__":
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from toolorchestra.toolscale.errors import UnknownNameError
+from toolorchestra.toolscale.common.errors import UnknownNameError
 
 _FOLDER = Path(__file__).parent
 

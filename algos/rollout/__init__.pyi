@@ -8,7 +8,6 @@ from .sampling import (
     Sampler as Sampler,
     draw_key as draw_key,
 )
-from .starts import Start as Start, make_env as make_env
 from .trajectory import TokenTrajectory as TokenTrajectory, TrainRow as TrainRow, row_logps as row_logps
 from .vllm_sampler import VLLMSampler as VLLMSampler
 from .vllm_server import VLLMServer as VLLMServer

@@ -7,8 +7,8 @@ Token-in-token-out: a row's ids are the prompt, then in turns the ids that the p
 environment's answers, each encoded once and only ever appended (`TokenTrajectory`); the mask is 1 exactly on the
 policy's ids. Works for any Gymnasium environment whose observations are text, or whose ``info`` has OpenAI-style
 ``messages`` and ``tools``; a `Renderer` turns messages into ids. Not here: whose failure the end of an episode is
-(`toolorchestra.envs.unjudged`), how rewards are compared within a group (`toolorchestra.algos.group_rollouts`), and how
-a policy learns from rows (`toolorchestra.algos.grpo`).
+(`toolorchestra.envs.records.unjudged`), how rewards are compared within a group (`toolorchestra.algos.group_rollouts`),
+and how a policy learns from rows (`toolorchestra.algos.grpo`).
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from toolorchestra.agents.messages.model_message import Message
 from toolorchestra.agents.messages.reading import read_message
 from toolorchestra.algos.activity import Watch, unwatched
 from toolorchestra.algos.rollout.sampling import AnySampler, Sample, SampleOne, draw_key, sample_one
-from toolorchestra.algos.rollout.starts import Start
 from toolorchestra.algos.rollout.trajectory import TokenTrajectory
-from toolorchestra.envs.calls_made import MadeCall, calls_made
-from toolorchestra.envs.episode import Episode
+from toolorchestra.algos.starts import Start
 from toolorchestra.envs.play import Play
 from toolorchestra.envs.played import PlayedEpisode
+from toolorchestra.envs.records.calls_made import MadeCall, calls_made
+from toolorchestra.envs.records.episode import Episode
+from toolorchestra.envs.records.unjudged import INVALID_OUTCOMES, no_answer_after, no_answer_within
 from toolorchestra.envs.step_threads import StepThreads
-from toolorchestra.envs.unjudged import INVALID_OUTCOMES, no_answer_after, no_answer_within
 
 
 class RolloutRequest(NamedTuple):

@@ -21,18 +21,18 @@ import torch
 
 from toolorchestra.agents.builtin.model import ADAPTER_CONFIG, TokenPolicy
 from toolorchestra.agents.builtin.renderer import Renderer
-from toolorchestra.algos import memory, ranks
-from toolorchestra.algos.autocast import autocast
-from toolorchestra.algos.launch import processes
-from toolorchestra.algos.precision import save_policy
+from toolorchestra.algos.hardware import memory, ranks
+from toolorchestra.algos.hardware.autocast import autocast
+from toolorchestra.algos.hardware.launch import processes
+from toolorchestra.algos.options.precision import save_policy
 from toolorchestra.algos.rollout.sampling import AnySampler, ModelSampler, Sample
 from toolorchestra.algos.rollout.vllm_colocate import ColocatedSampler
 from toolorchestra.algos.rollout.vllm_sampler import VLLMSampler
 from toolorchestra.algos.rollout.vllm_server import PrefixCache, VLLMServer
-from toolorchestra.toolscale.errors import OptionError, SamplerError, install_line
+from toolorchestra.toolscale.common.errors import OptionError, SamplerError, install_line
 
 if TYPE_CHECKING:
-    from toolorchestra.algos.options import TrainOptions
+    from toolorchestra.algos.options.options import TrainOptions
 
 
 class Generation:

@@ -18,21 +18,21 @@ from functools import partial
 
 from toolorchestra.agents.builtin.renderer import Renderer
 from toolorchestra.agents.event_loop import run, together
-from toolorchestra.algos import ranks
 from toolorchestra.algos.activity import Watch, unwatched
+from toolorchestra.algos.hardware import ranks
 from toolorchestra.algos.rollout.sampling import AnySampler, SampleOne, draw_key, sample_one
-from toolorchestra.algos.rollout.starts import Start
 from toolorchestra.algos.rollout.trajectory import TokenTrajectory, TrainRow
+from toolorchestra.algos.starts import Start
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.play import Play
-from toolorchestra.envs.step_threads import StepThreads
-from toolorchestra.envs.unjudged import (
+from toolorchestra.envs.records.unjudged import (
     INVALID_OUTCOMES,
     EvaluationError,
     no_answer_within,
     unjudged_error,
     unjudged_reason,
 )
+from toolorchestra.envs.step_threads import StepThreads
 
 
 @dataclass(slots=True)

@@ -17,10 +17,10 @@ from torch import Tensor, nn
 
 from toolorchestra.agents.batch_calls import BatchCalls
 from toolorchestra.agents.builtin.renderer import Renderer
-from toolorchestra.algos import memory
 from toolorchestra.algos.activity import TOKENS
-from toolorchestra.algos.autocast import autocast
-from toolorchestra.algos.batching import bundles
+from toolorchestra.algos.hardware import memory
+from toolorchestra.algos.hardware.autocast import autocast
+from toolorchestra.algos.hardware.batching import bundles
 from toolorchestra.algos.rollout.reading import Reading, left_padded, right_padded
 from toolorchestra.algos.rollout.turn_cache import KnownPrefix, TurnCache
 

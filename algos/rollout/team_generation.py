@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolorchestra.agents.builtin.model import TokenPolicy
-from toolorchestra.algos import ranks
+from toolorchestra.algos.hardware import ranks
 from toolorchestra.algos.rollout.generation import Generation, ServerGeneration
 from toolorchestra.algos.rollout.sampling import AnySampler
 from toolorchestra.algos.rollout.vllm_server import VLLMServer
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
 
 if TYPE_CHECKING:
-    from toolorchestra.algos.options_several_agents import TrainTeam
+    from toolorchestra.algos.options.several_agents import TrainTeam
 
 
 class TeamGeneration:

@@ -9,12 +9,12 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from toolorchestra.algos.autocast import autocast
-from toolorchestra.algos.batching import bundles
-from toolorchestra.algos.logits import hidden_states, in_chunks
-from toolorchestra.algos.losses import token_logps
+from toolorchestra.algos.hardware.autocast import autocast
+from toolorchestra.algos.hardware.batching import bundles
+from toolorchestra.algos.hardware.logits import hidden_states, in_chunks
+from toolorchestra.algos.hardware.sharding import forward, sharded
+from toolorchestra.algos.loss.losses import token_logps
 from toolorchestra.algos.rollout.sampling import Sample
-from toolorchestra.algos.sharding import forward, sharded
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ import msgspec
 
 from toolorchestra.agents.chat import bounded_requests, retries
 from toolorchestra.algos.rollout.sampling import Sample
-from toolorchestra.toolscale.errors import OptionError, SamplerError
-from toolorchestra.toolscale.urls import without_credentials
+from toolorchestra.toolscale.common.errors import OptionError, SamplerError
+from toolorchestra.toolscale.common.urls import without_credentials
 
 _AGAIN = "Look at its log, start it again, and continue with the same command and --resume"
 

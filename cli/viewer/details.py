@@ -12,10 +12,10 @@ import msgspec
 
 from toolorchestra.cli.viewer.places import RecordingFile
 from toolorchestra.cli.viewer.token_texts import token_texts
-from toolorchestra.envs.episode import Episode
-from toolorchestra.envs.failures import criteria_messages, reasons
+from toolorchestra.envs.records.episode import Episode
+from toolorchestra.envs.records.failures import criteria_messages, reasons
 from toolorchestra.envs.task_source import EXERCISES, QUESTIONS
-from toolorchestra.toolscale.errors import OptionError, ToolOrchestraError
+from toolorchestra.toolscale.common.errors import OptionError, ToolOrchestraError
 
 DOMAIN_CRITERIA = ("execution", "completeness", "fidelity")
 _MEANINGS = {

@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 
 from toolorchestra.cli.viewer.pages import Answers, static_files
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.writing import write_whole
+from toolorchestra.toolscale.common.errors import OptionError
+from toolorchestra.toolscale.common.writing import write_whole
 
 _IMPORT = re.compile(r'^import \{([^}]*)\} from "\./(\w+\.js)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?:async )?(?:const|function) (\w+)", re.MULTILINE)

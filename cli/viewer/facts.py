@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from toolorchestra.envs.failures import ending_reasons
+from toolorchestra.envs.records.failures import ending_reasons
 
 
 class CallFacts(msgspec.Struct, gc=False):
@@ -26,7 +26,7 @@ class TurnFacts(msgspec.Struct, gc=False):
 
 
 class EpisodeFacts(msgspec.Struct):
-    """Of an episode: see `toolorchestra.envs.episode.Episode` for the fields."""
+    """Of an episode: see `toolorchestra.envs.records.episode.Episode` for the fields."""
 
     env_id: str
     task_id: str

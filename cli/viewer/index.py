@@ -23,8 +23,8 @@ import msgspec
 from toolorchestra.cli.viewer.facts import COLUMNS, IN_PROGRESS, EpisodeFacts
 from toolorchestra.cli.viewer.filters import ORDERS, condition
 from toolorchestra.cli.viewer.places import RecordingFile
-from toolorchestra.toolscale.claim import Claim
-from toolorchestra.toolscale.errors import InUseError, OptionError, OutputError
+from toolorchestra.toolscale.common.claim import Claim
+from toolorchestra.toolscale.common.errors import InUseError, OptionError, OutputError
 
 _VERSION = 2  # of the tables below
 _SCHEMA = f"""

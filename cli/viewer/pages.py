@@ -10,7 +10,7 @@ from toolorchestra.cli.compare import compare_means
 from toolorchestra.cli.viewer import details as episode_details, reference, runs
 from toolorchestra.cli.viewer.index import EpisodeIndex
 from toolorchestra.cli.viewer.places import Places
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 
 CONTENT_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 _MAX_ROWS = 500  # of one answer

@@ -11,9 +11,9 @@ from typing import Any, Self
 import msgspec
 import yaml
 
-from toolorchestra.algos.kept_rollouts import FILE as ROLLOUTS
+from toolorchestra.algos.rollout.kept_rollouts import FILE as ROLLOUTS
 from toolorchestra.cli.viewer.facts import EpisodeFacts
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 
 METRICS = "metrics.jsonl"
 """The file that makes a folder one of a training run."""

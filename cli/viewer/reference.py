@@ -15,18 +15,18 @@ from typing import Any
 import msgspec
 
 from toolorchestra.cli.viewer.places import RecordingFile
-from toolorchestra.envs.episode import Episode
-from toolorchestra.envs.failures import criteria_messages
+from toolorchestra.envs.records.episode import Episode
+from toolorchestra.envs.records.failures import criteria_messages
 from toolorchestra.envs.task_source import EXERCISES, QUESTIONS, DomainSource, FileSource, TaskSource, question_source
-from toolorchestra.toolscale.database import Changes, Database
+from toolorchestra.toolscale.common.errors import ToolOrchestraError
+from toolorchestra.toolscale.database.database import Changes, Database
+from toolorchestra.toolscale.database.sql import primary_key
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_folder import builtin_domains
-from toolorchestra.toolscale.errors import ToolOrchestraError
-from toolorchestra.toolscale.net_changes import canonical, net_changes
-from toolorchestra.toolscale.sql import primary_key
-from toolorchestra.toolscale.task import Task
-from toolorchestra.toolscale.tool import Status
-from toolorchestra.toolscale.verify import ReferenceEffects
+from toolorchestra.toolscale.tasks.net_changes import canonical, net_changes
+from toolorchestra.toolscale.tasks.task import Task
+from toolorchestra.toolscale.tasks.verify import ReferenceEffects
+from toolorchestra.toolscale.tools.tool import Status
 
 _SOURCES = 4  # that are kept
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from toolorchestra.algos.kept_rollouts import FILE as ROLLOUTS, KeptRollout
+from toolorchestra.algos.rollout.kept_rollouts import FILE as ROLLOUTS, KeptRollout
 from toolorchestra.cli.viewer.places import METRICS
 from toolorchestra.cli.viewer.token_texts import token_texts
 

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from toolorchestra.cli.viewer.pages import CONTENT_TYPES, Answers, static_files
-from toolorchestra.toolscale.errors import OptionError, install_line
+from toolorchestra.toolscale.common.errors import OptionError, install_line
 
 try:
     import uvicorn

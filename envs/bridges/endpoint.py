@@ -12,9 +12,9 @@ from typing import Any
 from toolorchestra.agents.chat.openai_chat import OpenAIChat
 from toolorchestra.agents.policies.chat_policy import ChatPolicy
 from toolorchestra.envs.bridges.served import CHOICES, checked_choices, served_environment, task_at
-from toolorchestra.envs.episode import Episode
 from toolorchestra.envs.playing import Reset, play_all
-from toolorchestra.toolscale.errors import OptionError, unknown_name
+from toolorchestra.envs.records.episode import Episode
+from toolorchestra.toolscale.common.errors import OptionError, unknown_name
 
 _COLUMNS = ("env", "options", "seed", *CHOICES)
 

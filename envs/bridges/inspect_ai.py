@@ -28,7 +28,7 @@ from inspect_ai.tool import ToolInfo
 from toolorchestra.envs.bridges.served import Served, served_environment
 from toolorchestra.envs.registration import is_multiagent
 from toolorchestra.envs.step_threads import StepThreads
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 
 _THREADS = StepThreads(32)
 _EPISODE = "episode"  # where the record is in the store of a sample

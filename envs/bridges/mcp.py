@@ -40,8 +40,8 @@ from toolorchestra.agents.messages.model_message import MAX_MESSAGE_CHARACTERS
 from toolorchestra.envs.base import OrchestrationEnv
 from toolorchestra.envs.bridges.served import OVER, Observed, Served
 from toolorchestra.envs.step_threads import StepThreads
-from toolorchestra.toolscale.errors import OptionError, ToolOrchestraError
-from toolorchestra.toolscale.typed_answers import SUBMIT
+from toolorchestra.toolscale.answers.typed_answers import SUBMIT
+from toolorchestra.toolscale.common.errors import OptionError, ToolOrchestraError
 
 SESSIONS, IDLE_SECONDS, THREADS = 256, 600.0, 32
 MAX_BODY = 4 * MAX_MESSAGE_CHARACTERS

@@ -26,8 +26,8 @@ from pydantic import Field, field_validator
 from toolorchestra.agents.messages.model_message import MAX_MESSAGE_CHARACTERS
 from toolorchestra.envs.bridges.served import Observed, Served, served_environment, task_at, tasks_of
 from toolorchestra.envs.step_threads import StepThreads
+from toolorchestra.toolscale.common.errors import OptionError, ToolOrchestraError
 from toolorchestra.toolscale.domain import SPLITS
-from toolorchestra.toolscale.errors import OptionError, ToolOrchestraError
 
 SESSIONS, IDLE_SECONDS, THREADS = 256, 600.0, 32
 MAX_FRAME = 4 * MAX_MESSAGE_CHARACTERS

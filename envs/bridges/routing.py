@@ -23,15 +23,15 @@ from toolorchestra.agents.policies.expert_roles import ExpertRole, expert_roles,
 from toolorchestra.envs.base import OrchestrationEnv
 from toolorchestra.envs.bridges.routing_features import Asked, Progress, RoutingFeatures, leading_proposal, picture
 from toolorchestra.envs.environment_names import make_named
-from toolorchestra.envs.episode import Episode
+from toolorchestra.envs.records.episode import Episode
 from toolorchestra.envs.rewards import COMPONENTS, Preference
 from toolorchestra.envs.task_env import RENDER_MODES
 from toolorchestra.envs.tools.experts import ExpertTool
 from toolorchestra.envs.tools.toolkit import DRAWN_FROM, RANDOM
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
-from toolorchestra.toolscale.task import Call
-from toolorchestra.toolscale.tool import Status
+from toolorchestra.toolscale.tasks.task import Call
+from toolorchestra.toolscale.tools.tool import Status
 
 STOP = "stop"
 """The first action: ask no more, and follow the most frequent proposal."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from toolorchestra.agents.policies.expert_roles import Proposal, plurality, same_proposal
 from toolorchestra.envs.rewards import COMPONENTS
-from toolorchestra.toolscale.mentions import tokens
+from toolorchestra.toolscale.answers.mentions import tokens
 
 _ASKED, _CALLS, _WORDS, _NUMBERS, _REPEATED = 4, 16, 400, 24, 8  # counts that are shown as 1
 _OF_EXPERT = ("available", "price", "seconds", "asked", "agrees")

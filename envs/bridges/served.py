@@ -13,11 +13,11 @@ from typing import Any
 import msgspec
 
 from toolorchestra.envs.environment_names import make_named
-from toolorchestra.envs.episode import Episode
 from toolorchestra.envs.multiagent.views import CurrentAgentEnv
 from toolorchestra.envs.played import stop
+from toolorchestra.envs.records.episode import Episode
 from toolorchestra.envs.registration import is_multiagent, make_multiagent
-from toolorchestra.toolscale.errors import OptionError, unknown_name
+from toolorchestra.toolscale.common.errors import OptionError, unknown_name
 
 CHOICES = ("task_id", "split", "index", "difficulty", "preference")
 """What a player from outside may choose at a reset, beside the seed. Other options of a reset are for who made the

@@ -17,8 +17,8 @@ from typing import Any
 from skyrl_gym.envs.base_text_env import BaseTextEnv
 
 from toolorchestra.envs.bridges.served import CHOICES, Observed, Served, with_tools
-from toolorchestra.envs.unjudged import no_answer_after
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.envs.records.unjudged import no_answer_after
+from toolorchestra.toolscale.common.errors import OptionError
 
 
 class SkyRLEnv(BaseTextEnv):  # type: ignore[misc]  # there are no types where SkyRL-Gym is not installed

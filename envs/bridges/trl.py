@@ -30,9 +30,9 @@ from typing import Any, Literal
 
 from toolorchestra.envs.base import OrchestrationEnv
 from toolorchestra.envs.environment_names import make_named
-from toolorchestra.envs.episode import ORCHESTRATOR, Episode
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.typed_answers import SUBMIT
+from toolorchestra.envs.records.episode import ORCHESTRATOR, Episode
+from toolorchestra.toolscale.answers.typed_answers import SUBMIT
+from toolorchestra.toolscale.common.errors import OptionError
 
 ENDED = "The episode is over, and nothing was done. Write a short message without any call."
 """What every tool returns once the episode is over."""

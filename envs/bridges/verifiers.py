@@ -22,7 +22,7 @@ import msgspec
 import verifiers.v1 as vf
 
 from toolorchestra.envs.bridges.served import Observed, Served, served_environment, with_tools
-from toolorchestra.envs.episode import ORCHESTRATOR
+from toolorchestra.envs.records.episode import ORCHESTRATOR
 from toolorchestra.envs.step_threads import StepThreads
 
 _THREADS = StepThreads(32)

@@ -17,8 +17,8 @@ from toolorchestra.agents.policies.base import play_episode
 from toolorchestra.agents.policies.expert_roles import Job, expert_roles
 from toolorchestra.agents.policies.scripted_questions import UNINFORMED, ScriptedQuestionPolicy
 from toolorchestra.envs.checks.report import Finding
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.common.errors import OptionError
+from toolorchestra.toolscale.tasks.task import Task
 
 MAX_PAID = 0.05
 """Share of tasks that may be solved by experts that are told nothing."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from toolorchestra.envs.checks.report import CheckVerdict, Finding
-from toolorchestra.toolscale.exploiter import MAX_GAIN, MAX_IDLE, Exploit, ExploitReport
-from toolorchestra.toolscale.verifier_attacks import AttackReport
+from toolorchestra.toolscale.validation.exploiter import MAX_GAIN, MAX_IDLE, Exploit, ExploitReport
+from toolorchestra.toolscale.validation.verifier_attacks import AttackReport
 
 
 def attacks_finding(report: AttackReport, tasks: int, step: int) -> Finding:

@@ -15,7 +15,7 @@ from toolorchestra.envs.checks.parts import check_in_parts, check_multiagent_in_
 from toolorchestra.envs.checks.report import CheckReport, Progress, chosen_checks, run_check
 from toolorchestra.envs.checks.several_agents import CHECKS as MULTIAGENT_CHECKS, check_multiagent
 from toolorchestra.envs.registration import is_multiagent, make_multiagent
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 from toolorchestra.toolscale.workers.units import Executor, InProcess
 
 

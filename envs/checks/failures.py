@@ -18,8 +18,8 @@ from toolorchestra.envs.external import ExternalEnv, ExternalPlay
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.multiagent.views import CurrentAgentEnv
 from toolorchestra.envs.played import PlayedEpisode, play_of
-from toolorchestra.envs.unjudged import INVALID_OUTCOMES, fitted, no_answer_after, unjudged_error
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.envs.records.unjudged import INVALID_OUTCOMES, fitted, no_answer_after, unjudged_error
+from toolorchestra.toolscale.common.errors import OptionError
 
 Act = Callable[[Any, random.Random], Any]
 """Returns an action, given an observation and a source of chance."""

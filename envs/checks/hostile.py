@@ -19,12 +19,12 @@ from toolorchestra.envs.answer_modes import SubmitSlotsTool
 from toolorchestra.envs.base import OrchestrationEnv
 from toolorchestra.envs.executor import ToolFaultWarning
 from toolorchestra.envs.world import WorldSession
+from toolorchestra.toolscale.database.format import ParameterSpec
+from toolorchestra.toolscale.database.sql import quote
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.format import ParameterSpec
-from toolorchestra.toolscale.guess import Guesser
-from toolorchestra.toolscale.session import Session
-from toolorchestra.toolscale.sql import quote
-from toolorchestra.toolscale.tool import Status, Tool
+from toolorchestra.toolscale.tasks.session import Session
+from toolorchestra.toolscale.tools.guess import Guesser
+from toolorchestra.toolscale.tools.tool import Status, Tool
 
 _CALLS_PER_EPISODE = 10
 _EPISODES_BETWEEN_DUMPS = 25
@@ -246,7 +246,8 @@ def hostile_actions(
     Args:
         rng: Draws the actions.
         tools: Tools of the environment.
-        arguments: Makes valid arguments for a tool, e.g. `toolorchestra.toolscale.guess.Guesser.arguments`. Without
+        arguments: Makes valid arguments for a tool, e.g. `toolorchestra.toolscale.tools.guess.Guesser.arguments`.
+        Without
             it, arguments only have the right types, and few calls succeed.
         kinds: Kinds to draw from.
     """

@@ -31,13 +31,13 @@ from toolorchestra.envs.checks.report import CheckVerdict, Finding, Progress
 from toolorchestra.envs.checks.wording import wording_finding
 from toolorchestra.envs.sources.questions import try_answers
 from toolorchestra.envs.world import World
+from toolorchestra.toolscale.common.errors import OptionError
 from toolorchestra.toolscale.domain import SPLITS, Domain
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.exploiter import ExploitReport, try_exploits
-from toolorchestra.toolscale.task import Call, Task
-from toolorchestra.toolscale.tool import Status
-from toolorchestra.toolscale.verifier_attacks import AttackReport, try_attacks
-from toolorchestra.toolscale.verifier_mutations import OTHER_LOOKUP, Surprise, VerifierReport, try_verifier
+from toolorchestra.toolscale.tasks.task import Call, Task
+from toolorchestra.toolscale.tools.tool import Status
+from toolorchestra.toolscale.validation.exploiter import ExploitReport, try_exploits
+from toolorchestra.toolscale.validation.verifier_attacks import AttackReport, try_attacks
+from toolorchestra.toolscale.validation.verifier_mutations import OTHER_LOOKUP, Surprise, VerifierReport, try_verifier
 
 FLOOR = 0.01
 """Share of tasks below which a policy that does not understand them must stay."""

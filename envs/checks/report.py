@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from toolorchestra.toolscale.errors import UnknownNameError
+from toolorchestra.toolscale.common.errors import UnknownNameError
 
 CheckVerdict = Literal["pass", "fail", "note"]
 Progress = Callable[[str, int, int], object]

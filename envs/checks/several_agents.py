@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from toolorchestra.envs.checks.report import CheckReport, Finding, Progress, chosen_checks, run_check
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.registration import make_multiagent, protocol_module
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 
 RandomMessage = Callable[[MultiAgentEnv, random.Random], str]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 
 from toolorchestra.envs.checks.report import Finding
+from toolorchestra.toolscale.database.format import PhrasingSpec
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_folder import builtin_domains, load_domain
-from toolorchestra.toolscale.format import PhrasingSpec
-from toolorchestra.toolscale.task import Task
-from toolorchestra.toolscale.wording_checks import check_wording
+from toolorchestra.toolscale.requests.wording_checks import check_wording
+from toolorchestra.toolscale.tasks.task import Task
 
 _MAX_PLACES = 3
 

@@ -22,11 +22,11 @@ from toolorchestra.envs.play import EpisodeLimits
 from toolorchestra.envs.task_env import EpisodeSetup, TaskOptions
 from toolorchestra.envs.task_source import TaskSource
 from toolorchestra.envs.world import World
+from toolorchestra.toolscale.answers.typed_answers import SUBMIT, TypedAnswer
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
-from toolorchestra.toolscale.task import Call, Task
-from toolorchestra.toolscale.tool import Tool
-from toolorchestra.toolscale.typed_answers import SUBMIT, TypedAnswer
+from toolorchestra.toolscale.tasks.task import Call, Task
+from toolorchestra.toolscale.tools.tool import Tool
 
 MIXED = "mixed"
 """Option `persona`: each episode draws one from its seed."""

@@ -18,10 +18,10 @@ import msgspec
 from toolorchestra.envs.dialogue.scenario import ORCHESTRATOR, STOP, USER, received_and_replied
 from toolorchestra.envs.dialogue.user import facts_not_given, unhelpful
 from toolorchestra.envs.dialogue.user_reading import asks_if_done, reports_done, requested_facts, requests
-from toolorchestra.envs.episode import CallRecord
-from toolorchestra.toolscale.mentions import mentions, tokens
-from toolorchestra.toolscale.tool import Status
-from toolorchestra.toolscale.verify import Verdict
+from toolorchestra.envs.records.episode import CallRecord
+from toolorchestra.toolscale.answers.mentions import mentions, tokens
+from toolorchestra.toolscale.tasks.verify import Verdict
+from toolorchestra.toolscale.tools.tool import Status
 
 
 class AttributedFault(msgspec.Struct, frozen=True):

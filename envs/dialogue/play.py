@@ -24,11 +24,11 @@ from toolorchestra.agents.messages.reading import read_message
 from toolorchestra.envs.dialogue.fault_attribution import AttributedFault, attributed
 from toolorchestra.envs.dialogue.request_facts import FactVocabulary
 from toolorchestra.envs.dialogue.scenario import MAX_TEXT_CHARACTERS, ORCHESTRATOR, STOP, USER, Scenario
-from toolorchestra.envs.episode import Outcome
 from toolorchestra.envs.play import Play, PlayStart
+from toolorchestra.envs.records.episode import Outcome
 from toolorchestra.envs.tool_calling import shared_limit, shown_result, submit_last, submitted
-from toolorchestra.toolscale.tool import Tool
-from toolorchestra.toolscale.typed_answers import SUBMIT
+from toolorchestra.toolscale.answers.typed_answers import SUBMIT
+from toolorchestra.toolscale.tools.tool import Tool
 
 
 class DialoguePlay(Play):

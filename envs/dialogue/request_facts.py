@@ -17,12 +17,12 @@ from typing import NamedTuple
 
 import msgspec
 
+from toolorchestra.toolscale.answers.mentions import tokens
+from toolorchestra.toolscale.common.yaml_reader import read_yaml
+from toolorchestra.toolscale.database.format import ParameterSpec
+from toolorchestra.toolscale.database.sql import primary_key, quote
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.format import ParameterSpec
-from toolorchestra.toolscale.mentions import tokens
-from toolorchestra.toolscale.sql import primary_key, quote
-from toolorchestra.toolscale.synth.naming import in_words, singular
-from toolorchestra.toolscale.yaml_reader import read_yaml
+from toolorchestra.toolscale.requests.naming import in_words, singular
 
 _WORDS = read_yaml(Path(__file__).with_name("request_words.yaml"))
 ORDINALS = tuple(_WORDS["ordinals"])

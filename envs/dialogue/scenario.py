@@ -9,8 +9,8 @@ from typing import Any, Final, Literal
 import msgspec
 
 from toolorchestra.envs.dialogue.request_facts import RequestFact
-from toolorchestra.toolscale.tool import Tool
-from toolorchestra.toolscale.yaml_reader import convert, read_yaml
+from toolorchestra.toolscale.common.yaml_reader import convert, read_yaml
+from toolorchestra.toolscale.tools.tool import Tool
 
 USER: Final = "user"
 ORCHESTRATOR: Final = "orchestrator"

@@ -17,8 +17,8 @@ from toolorchestra.envs.dialogue.play import DialoguePlay
 from toolorchestra.envs.dialogue.scenario import ORCHESTRATOR, USER, received_and_replied
 from toolorchestra.envs.dialogue.user import facts_not_given, reply
 from toolorchestra.envs.dialogue.user_reading import request
-from toolorchestra.toolscale.task import Call, Task
-from toolorchestra.toolscale.typed_answers import SUBMIT
+from toolorchestra.toolscale.answers.typed_answers import SUBMIT
+from toolorchestra.toolscale.tasks.task import Call, Task
 
 DONE = "Everything is done."
 """The report at the end."""

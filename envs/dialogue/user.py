@@ -12,8 +12,8 @@ from toolorchestra.agents.policies.base import write_calls
 from toolorchestra.envs.dialogue.request_facts import RequestFact
 from toolorchestra.envs.dialogue.scenario import CALL, STOP, Scenario, received_and_replied
 from toolorchestra.envs.dialogue.user_reading import asks_if_done, questions, reports_done, requested_facts, requests
-from toolorchestra.toolscale.mentions import mentions, tokens
-from toolorchestra.toolscale.task import Call
+from toolorchestra.toolscale.answers.mentions import mentions, tokens
+from toolorchestra.toolscale.tasks.task import Call
 
 
 class ScriptedUser:

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from toolorchestra.envs.dialogue.request_facts import ORDINALS, RequestFact
-from toolorchestra.toolscale.task import Call
+from toolorchestra.toolscale.tasks.task import Call
 
 _SENTENCE = re.compile(r"[^.!?\n]+(?:[.!?](?!\s|$)[^.!?\n]*)*[.!?]*", re.DOTALL)
 _ASKING = re.compile(

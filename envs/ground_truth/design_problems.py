@@ -27,8 +27,8 @@ from toolorchestra.agents.problems import LOOKED_UP, Act, GroundTruth, Problem, 
 from toolorchestra.envs.ground_truth.given import unclear
 from toolorchestra.envs.ground_truth.parts import find_part, needed, parts_of, problem_of
 from toolorchestra.envs.ground_truth.sums import asked_sum, sum_problem
-from toolorchestra.toolscale.answers import equal_cached
-from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.answers.answers import equal_cached
+from toolorchestra.toolscale.tasks.task import Task
 
 CERTAIN = 50.0
 """Logits at which a step always goes wrong."""

@@ -33,18 +33,18 @@ from toolorchestra.agents.experts.specification import Role
 from toolorchestra.agents.experts.trades import MISPLACED, MISTAKES, WorkKind, is_misplaced
 from toolorchestra.agents.policies.base import write_calls
 from toolorchestra.agents.problems import Problem, Step
-from toolorchestra.envs.episode import CallRecord
 from toolorchestra.envs.ground_truth.given import MAX_CHARACTERS, UNCLEAR, UNKNOWN, UNTOLD, Given, repeats, unclear
 from toolorchestra.envs.ground_truth.parts import level_difficulty
 from toolorchestra.envs.ground_truth.sums import asked_sum, sum_problem
 from toolorchestra.envs.ground_truth.tool_similarity import tool_similarity
+from toolorchestra.envs.records.episode import CallRecord
+from toolorchestra.toolscale.answers.mentions import fact_tokens, mentions, tokens
+from toolorchestra.toolscale.answers.typed_answers import SUBMIT, AnswerSlot
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.guess import Guesser
-from toolorchestra.toolscale.lookups import finds, ids_in, ids_known, ids_taken, is_id, raw_ids
-from toolorchestra.toolscale.mentions import fact_tokens, mentions, tokens
-from toolorchestra.toolscale.task import Call, Task, after_lookups
-from toolorchestra.toolscale.tool import Status, Tool, ToolContext
-from toolorchestra.toolscale.typed_answers import SUBMIT, AnswerSlot
+from toolorchestra.toolscale.requests.lookups import finds, ids_in, ids_known, ids_taken, is_id, raw_ids
+from toolorchestra.toolscale.tasks.task import Call, Task, after_lookups
+from toolorchestra.toolscale.tools.guess import Guesser
+from toolorchestra.toolscale.tools.tool import Status, Tool, ToolContext
 
 SUBJECT = "function_calling"
 """Subject of the skill that the steps of a domain's tasks take."""

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import msgspec
 
 from toolorchestra.agents.problems import Problem, Step
-from toolorchestra.toolscale.mentions import tokens
+from toolorchestra.toolscale.answers.mentions import tokens
 
 UNKNOWN = "I could not find that out."
 """An answer that is right nowhere."""

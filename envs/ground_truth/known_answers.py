@@ -11,9 +11,9 @@ import warnings
 
 from toolorchestra.envs.ground_truth.parts import parts_of
 from toolorchestra.envs.world import World
+from toolorchestra.toolscale.common.errors import OptionError
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.tasks.task import Task
 
 
 class KnownAnswersWarning(UserWarning):

@@ -12,7 +12,7 @@ import msgspec
 
 from toolorchestra.agents.problems import Problem, Step
 from toolorchestra.envs.ground_truth.given import words_of
-from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.tasks.task import Task
 
 LOGITS_PER_LEVEL = 0.4
 """How much harder, in logits, a step is with each level of difficulty above the first."""

@@ -21,8 +21,8 @@ from toolorchestra.agents.problems import LOOKED_UP, Problem, Step
 from toolorchestra.envs.ground_truth.given import MAX_CHARACTERS, UNKNOWN, Given, repeats, unclear, words_of
 from toolorchestra.envs.ground_truth.parts import Part, most_similar, needed, problem_of, subject_of
 from toolorchestra.envs.ground_truth.sums import asked_sum, sum_problem
-from toolorchestra.toolscale.mentions import mentions, tokens
-from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.answers.mentions import mentions, tokens
+from toolorchestra.toolscale.tasks.task import Task
 
 Asked = Literal["whole", "part", "sum", "unclear"]
 """What is asked for."""

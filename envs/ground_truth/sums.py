@@ -9,8 +9,8 @@ from toolorchestra.agents.experts.specification import Role
 from toolorchestra.agents.experts.trades import MISPLACED, is_misplaced
 from toolorchestra.agents.problems import Problem
 from toolorchestra.envs.ground_truth.given import MAX_CHARACTERS
-from toolorchestra.toolscale.functions import calculator
-from toolorchestra.toolscale.mentions import tokens
+from toolorchestra.toolscale.answers.mentions import tokens
+from toolorchestra.toolscale.tools.functions import calculator
 
 _BESIDE = 6  # words that may stand beside a sum that is asked for
 _DATE = re.compile(r"\b\d{4}[-/]\d{1,2}[-/]\d{1,2}\b|\b\d{1,2}/\d{1,2}/\d{4}\b")

@@ -16,17 +16,17 @@ from typing import Any
 import msgspec
 
 from toolorchestra.agents.experts.specification import Role
+from toolorchestra.agents.messages.text_parts import answer_in
 from toolorchestra.agents.policies.expert_roles import REQUEST
 from toolorchestra.agents.problems import Problem, facts
-from toolorchestra.agents.subagents.parsing import answer_in
 from toolorchestra.envs.ground_truth.domain_steps import conclusion, step_asked, successful
 from toolorchestra.envs.ground_truth.given import UNCLEAR, Given
 from toolorchestra.envs.ground_truth.parts import Part, parts_of
 from toolorchestra.envs.ground_truth.questions import QuestionRequest
-from toolorchestra.toolscale.answers import final_answer
+from toolorchestra.toolscale.answers.answers import final_answer
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.task import Task
-from toolorchestra.toolscale.tool import InnerCall, ToolContext
+from toolorchestra.toolscale.tasks.task import Task
+from toolorchestra.toolscale.tools.tool import InnerCall, ToolContext
 
 UNREAD = 3.0
 """How much harder still, in logits, is a fact from the passages of a search, while none that states it is found."""
@@ -151,7 +151,7 @@ def _inner(children: Sequence[InnerCall]) -> Iterator[InnerCall]:
 
 
 def _hits(value: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield the passages of a search's result (`toolorchestra.envs.tools.search.found`)."""
+    """Yield the passages of a search's result (`toolorchestra.envs.tools.search.search.found`)."""
     for group in value if isinstance(value, list) else ():
         if isinstance(group, Mapping) and "query" in group:
             yield from group.get("passages", ())

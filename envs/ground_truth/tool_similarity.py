@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Mapping
 
 from toolorchestra.envs.answer_modes import SUBMIT_TOOL
+from toolorchestra.toolscale.answers.mentions import tokens
+from toolorchestra.toolscale.answers.typed_answers import SUBMIT
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.mentions import tokens
-from toolorchestra.toolscale.tool import Tool
-from toolorchestra.toolscale.typed_answers import SUBMIT
+from toolorchestra.toolscale.tools.tool import Tool
 
 _OF_NAME = 3  # what the words of a tool's name count beside those of its description
 _MAX_WORDS = 400  # of a question that are compared

@@ -16,12 +16,12 @@ from typing import Literal
 
 import msgspec
 
-from toolorchestra.envs.episode import CallRecord
 from toolorchestra.envs.masorchestra.design import Agent, Design
 from toolorchestra.envs.masorchestra.run_clocks import VirtualClock, WallClock
-from toolorchestra.toolscale.errors import OptionError, is_outage
-from toolorchestra.toolscale.float_sums import float_sum
-from toolorchestra.toolscale.tool import Status, ToolResult
+from toolorchestra.envs.records.episode import CallRecord
+from toolorchestra.toolscale.common.errors import OptionError, is_outage
+from toolorchestra.toolscale.common.float_sums import float_sum
+from toolorchestra.toolscale.tools.tool import Status, ToolResult
 
 MAX_REPLY_CHARACTERS = 65_536
 """Characters of an agent's reply that are kept, its last ones."""

@@ -25,9 +25,9 @@ from toolorchestra.envs.play import EpisodeLimits
 from toolorchestra.envs.task_env import EpisodeSetup
 from toolorchestra.envs.task_source import TaskSource
 from toolorchestra.envs.world import World
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError, unknown_name
-from toolorchestra.toolscale.task import Task
-from toolorchestra.toolscale.typed_answers import TypedAnswer
+from toolorchestra.toolscale.answers.typed_answers import TypedAnswer
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError, unknown_name
+from toolorchestra.toolscale.tasks.task import Task
 
 DEFAULT_MODEL = "gpt-oss-120b"
 """The model behind all agents (MAS-Orchestra §4.3)."""

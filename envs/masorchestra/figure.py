@@ -10,13 +10,13 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping
 
-from toolorchestra.envs.episode import CallRecord
 from toolorchestra.envs.masorchestra.design import Agent, Design
 from toolorchestra.envs.masorchestra.design_runner import DesignRun, was_run
 from toolorchestra.envs.masorchestra.subagents import answer_of
-from toolorchestra.envs.svg import EDGE, STYLE, Point, box, curve, cut, document, escaped
-from toolorchestra.toolscale.tool import Status
-from toolorchestra.toolscale.visible import visible
+from toolorchestra.envs.records.episode import CallRecord
+from toolorchestra.envs.records.svg import EDGE, STYLE, Point, box, curve, cut, document, escaped
+from toolorchestra.toolscale.common.visible import visible
+from toolorchestra.toolscale.tools.tool import Status
 
 _WIDTH, _HEIGHT = _SIZE = (210, 76)  # of a box
 _BESIDE, _BELOW = 26, 58  # between boxes

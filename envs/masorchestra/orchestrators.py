@@ -20,8 +20,8 @@ from toolorchestra.agents.policies.base import Info, Policy
 from toolorchestra.envs.ground_truth.parts import Part, parts_of
 from toolorchestra.envs.masorchestra.design import Agent, Design, to_text
 from toolorchestra.envs.masorchestra.rules import DEBATE, DoM, Edge
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
-from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.tasks.task import Task
 
 
 class Orchestrator(Policy):

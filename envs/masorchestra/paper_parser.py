@@ -31,7 +31,7 @@ from toolorchestra.envs.masorchestra.rules import (
     Rule,
     first_fault,
 )
-from toolorchestra.toolscale.thoughts import split_thoughts
+from toolorchestra.toolscale.answers.thoughts import split_thoughts
 
 _ANY_TAG = re.compile(TAG.pattern, re.IGNORECASE)
 _AGENT = re.compile(r"<(/?)agent\s*>", re.IGNORECASE)

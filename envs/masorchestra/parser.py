@@ -29,7 +29,7 @@ from toolorchestra.envs.masorchestra.rules import (
     Rule,
     first_fault,
 )
-from toolorchestra.toolscale.thoughts import split_thoughts
+from toolorchestra.toolscale.answers.thoughts import split_thoughts
 
 MAX_DESIGN_CHARACTERS = 100_000
 """Characters of one design."""

@@ -12,8 +12,8 @@ from pathlib import Path
 from toolorchestra.envs.masorchestra.design import Design, to_text
 from toolorchestra.envs.masorchestra.rules import DoM, Rule
 from toolorchestra.envs.masorchestra.subagents import Exchange
-from toolorchestra.toolscale.tool import Tool
-from toolorchestra.toolscale.yaml_reader import convert, read_yaml
+from toolorchestra.toolscale.common.yaml_reader import convert, read_yaml
+from toolorchestra.toolscale.tools.tool import Tool
 
 _TEXTS = read_yaml(Path(__file__).with_suffix(".yaml"))
 _EXCHANGED = {"replies": "reply, reasoning and answer,", "answers": "answer"}

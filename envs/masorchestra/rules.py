@@ -17,7 +17,7 @@ from typing import Literal, Self
 import msgspec
 
 from toolorchestra.agents.builtin.design_renderer import AgentLike
-from toolorchestra.toolscale.errors import OptionError, unknown_name
+from toolorchestra.toolscale.common.errors import OptionError, unknown_name
 
 DoM = Literal["low", "high"]
 """Degree of MAS: at most one agent, or a graph of them."""

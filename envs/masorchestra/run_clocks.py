@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from toolorchestra.toolscale.tool import Status, ToolResult
+from toolorchestra.toolscale.tools.tool import Status, ToolResult
 
 Job = Callable[[], tuple[ToolResult, str]]
 """Asks an agent; returns the result, and why the agent broke down if it did."""

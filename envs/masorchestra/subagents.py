@@ -14,17 +14,17 @@ from typing import Any, Literal
 
 from toolorchestra.agents.chat.base import ChatModel, ChatRequest, Completion, WrappedModel
 from toolorchestra.agents.experts.simulated_chat import SimulatedChat
+from toolorchestra.agents.messages.text_parts import answer_in
 from toolorchestra.agents.subagents.general import SUBAGENTS
-from toolorchestra.agents.subagents.parsing import answer_in
 from toolorchestra.agents.subagents.question import SubAgentQuestion, SubAgentReply
 from toolorchestra.envs.ground_truth.design_problems import DesignProblems, ReadingModel
 from toolorchestra.envs.masorchestra.design import Design
 from toolorchestra.envs.masorchestra.design_runner import AgentJob, Ask
 from toolorchestra.envs.masorchestra.rules import DEBATE
-from toolorchestra.toolscale.errors import ExpertError
-from toolorchestra.toolscale.format import ParameterSpec
-from toolorchestra.toolscale.task import Task
-from toolorchestra.toolscale.tool import Status, Tool, ToolContext, ToolResult
+from toolorchestra.toolscale.common.errors import ExpertError
+from toolorchestra.toolscale.database.format import ParameterSpec
+from toolorchestra.toolscale.tasks.task import Task
+from toolorchestra.toolscale.tools.tool import Status, Tool, ToolContext, ToolResult
 
 Exchange = Literal["replies", "answers"]
 """What agents read of each other: whole replies, or the answers in them alone."""

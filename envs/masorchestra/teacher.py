@@ -18,7 +18,7 @@ from toolorchestra.agents.policies.base import Info, Policy
 from toolorchestra.envs.masorchestra.design import Agent
 from toolorchestra.envs.masorchestra.orchestrators import Orchestrator, make_orchestrator
 from toolorchestra.envs.masorchestra.rules import DEBATE, Edge
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 
 MIXTURE: Mapping[str, float] = {"components": 0.35, "random": 0.3, "single": 0.2, "moderator": 0.15}
 """Probability of each scripted orchestrator."""

@@ -9,22 +9,22 @@ from pathlib import Path
 from typing import Any, Literal, Unpack
 
 from toolorchestra.agents.chat.base import ChatModel
+from toolorchestra.envs.judge.path_judge import PathJudge
 from toolorchestra.envs.msarl.play import HELPER, REASONER, MSARLPlay, OldOutputs, Tag
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.multiagent.constructors import constructors
 from toolorchestra.envs.multiagent.views import SingleAgentEnv
-from toolorchestra.envs.path_judge import PathJudge
 from toolorchestra.envs.task_env import EpisodeSetup, TaskOptions
 from toolorchestra.envs.task_source import TaskSource
 from toolorchestra.envs.tools.python import make_python
 from toolorchestra.envs.tools.simulated_python import SimulatedPython
 from toolorchestra.envs.tools.text_input import fence_parameter
 from toolorchestra.envs.world import World
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.task import Task
-from toolorchestra.toolscale.tool import Tool
-from toolorchestra.toolscale.typed_answers import TypedAnswer
-from toolorchestra.toolscale.yaml_reader import read_yaml
+from toolorchestra.toolscale.answers.typed_answers import TypedAnswer
+from toolorchestra.toolscale.common.errors import OptionError
+from toolorchestra.toolscale.common.yaml_reader import read_yaml
+from toolorchestra.toolscale.tasks.task import Task
+from toolorchestra.toolscale.tools.tool import Tool
 
 _TEXTS: dict[str, str] = read_yaml(Path(__file__).with_name("prompts.yaml"))
 
@@ -56,7 +56,7 @@ class MSARLEnv(MultiAgentEnv):
             place that they were ``deleted``.
         tag: Of the interpretations that the reasoner reads: ``interpretation``, or ``answer`` as in the paper.
         path_judge: Model that judges whether the reasoner's path is sound (§3.1): the name of a model of the catalogue
-            that has an endpoint, or a `ChatModel`. It changes no reward; see `toolorchestra.envs.path_judge`.
+            that has an endpoint, or a `ChatModel`. It changes no reward; see `toolorchestra.envs.judge.path_judge`.
         output_characters: Maximum characters of an output in an observation.
         interpretation_characters: Maximum characters of an interpretation in an observation.
         options: See `TaskOptions`: `domain`, `tasks`, `split`, `difficulty`, `render_mode`, `answer`,

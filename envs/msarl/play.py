@@ -20,12 +20,12 @@ from typing import Any, Literal
 import msgspec
 
 from toolorchestra.agents.messages.model_message import ModelMessage
-from toolorchestra.envs.episode import CallRecord
-from toolorchestra.envs.path_judge import DETAIL, PathJudge
+from toolorchestra.envs.judge.path_judge import DETAIL, PathJudge
 from toolorchestra.envs.play import Play, PlayStart
+from toolorchestra.envs.records.episode import CallRecord
 from toolorchestra.envs.tools.text_input import arguments_of
-from toolorchestra.toolscale.answers import boxed
-from toolorchestra.toolscale.tool import Status, Tool
+from toolorchestra.toolscale.answers.answers import boxed
+from toolorchestra.toolscale.tools.tool import Status, Tool
 
 REASONER = "reasoner"
 HELPER = "helper"

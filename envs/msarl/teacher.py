@@ -16,8 +16,8 @@ from toolorchestra.envs.msarl.play import REASONER, MSARLPlay
 from toolorchestra.envs.sources import chains
 from toolorchestra.envs.sources.math.programs import PROGRAMS
 from toolorchestra.envs.tools.simulated_python import result_lines
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.common.errors import OptionError
+from toolorchestra.toolscale.tasks.task import Task
 
 GROWING = ("noise", "stale")
 """Options that grow from 0 to what is given over the stages of a warm start."""

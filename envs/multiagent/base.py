@@ -17,11 +17,11 @@ from pettingzoo import AECEnv
 
 from toolorchestra.agents.messages.model_message import MAX_MESSAGE_CHARACTERS
 from toolorchestra.envs.play import EpisodeLimits, Play
-from toolorchestra.envs.render import episode_text, turn_text
+from toolorchestra.envs.records.render import episode_text, turn_text
 from toolorchestra.envs.spaces import MAX_OBSERVATION_CHARACTERS, UnicodeText
 from toolorchestra.envs.task_env import RENDER_MODES, TaskEnv
 from toolorchestra.envs.task_source import TaskSource
-from toolorchestra.toolscale.errors import OptionError, unknown_name
+from toolorchestra.toolscale.common.errors import OptionError, unknown_name
 
 _COPIED = ("agents", "rewards", "_cumulative_rewards", "terminations", "truncations", "infos")
 

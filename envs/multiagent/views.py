@@ -18,12 +18,12 @@ import gymnasium
 
 from toolorchestra.agents.messages.model_message import MAX_MESSAGE_CHARACTERS
 from toolorchestra.agents.policies.base import Policy
-from toolorchestra.envs.episode import Episode
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
+from toolorchestra.envs.records.episode import Episode
 from toolorchestra.envs.spaces import MAX_OBSERVATION_CHARACTERS, UnicodeText
 from toolorchestra.envs.task_env import RENDER_MODES, EnvSnapshot
 from toolorchestra.envs.task_source import TaskSource
-from toolorchestra.toolscale.errors import OptionError, unknown_name
+from toolorchestra.toolscale.common.errors import OptionError, unknown_name
 
 Partner = Callable[[str, dict[str, Any]], str]
 """A fixed policy: from an agent's observation and info to its message."""

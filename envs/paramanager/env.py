@@ -26,11 +26,11 @@ from toolorchestra.envs.task_source import TaskSource
 from toolorchestra.envs.tools.manual import corpus_search, manual_search
 from toolorchestra.envs.tools.python import QuickPython, default_python
 from toolorchestra.envs.world import World
-from toolorchestra.toolscale.answers import final_answer
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
-from toolorchestra.toolscale.task import Task
-from toolorchestra.toolscale.tool import Tool
-from toolorchestra.toolscale.typed_answers import TypedAnswer
+from toolorchestra.toolscale.answers.answers import final_answer
+from toolorchestra.toolscale.answers.typed_answers import TypedAnswer
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.tasks.task import Task
+from toolorchestra.toolscale.tools.tool import Tool
 
 POOL = "paramanager"
 """Default configuration of the catalogue for the pool (§4.3)."""

@@ -14,9 +14,8 @@ import msgspec
 
 from toolorchestra.agents.messages.model_message import ModelMessage, ParsedCall
 from toolorchestra.agents.messages.reading import spoken
+from toolorchestra.agents.messages.text_parts import tag
 from toolorchestra.agents.messages.token_counts import CountTokens, estimate_tokens, text_size
-from toolorchestra.agents.subagents.parsing import tag
-from toolorchestra.envs.episode import CallRecord, Outcome, Turn
 from toolorchestra.envs.paramanager.prompts import TEXTS
 from toolorchestra.envs.paramanager.rewards import (
     FINAL,
@@ -31,9 +30,10 @@ from toolorchestra.envs.paramanager.rewards import (
 )
 from toolorchestra.envs.paramanager.tools import RoleTool
 from toolorchestra.envs.play import EpisodeLimits, PlayStart
+from toolorchestra.envs.records.episode import CallRecord, Outcome, Turn
 from toolorchestra.envs.tool_calling import ToolCallingPlay
-from toolorchestra.toolscale.errors import ExpertError, OptionError
-from toolorchestra.toolscale.tool import Status
+from toolorchestra.toolscale.common.errors import ExpertError, OptionError
+from toolorchestra.toolscale.tools.tool import Status
 
 MAX_ROUNDS = 12
 """Rounds of an episode, H (§4.3)."""

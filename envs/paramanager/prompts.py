@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from toolorchestra.toolscale.yaml_reader import read_yaml
+from toolorchestra.toolscale.common.yaml_reader import read_yaml
 
 TEXTS: dict[str, Any] = read_yaml(Path(__file__).with_suffix(".yaml"))
 """What the orchestrator and the sub-agents are shown, by name; ``descriptions`` are those of the sub-agents."""

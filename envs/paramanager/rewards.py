@@ -15,11 +15,11 @@ import msgspec
 
 from toolorchestra.agents.messages.reading import read_message
 from toolorchestra.agents.messages.token_counts import CountTokens, estimate_tokens
-from toolorchestra.envs.episode import CallRecord, Turn
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.float_sums import float_sum
-from toolorchestra.toolscale.thoughts import thoughts_in
-from toolorchestra.toolscale.tool import Status
+from toolorchestra.envs.records.episode import CallRecord, Turn
+from toolorchestra.toolscale.answers.thoughts import thoughts_in
+from toolorchestra.toolscale.common.errors import OptionError
+from toolorchestra.toolscale.common.float_sums import float_sum
+from toolorchestra.toolscale.tools.tool import Status
 
 FINAL = "final_answer"
 """The tool that ends an episode."""

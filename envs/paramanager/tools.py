@@ -17,8 +17,8 @@ import msgspec
 from toolorchestra.agents.chat.base import ChatModel
 from toolorchestra.agents.experts.specification import Role as ExpertRole
 from toolorchestra.agents.messages.reading import read_message
+from toolorchestra.agents.messages.text_parts import answer_in
 from toolorchestra.agents.subagents.coding import code_reasoner
-from toolorchestra.agents.subagents.parsing import answer_in
 from toolorchestra.agents.subagents.question import SubAgentQuestion, SubAgentReply
 from toolorchestra.agents.subagents.roles import critical_reviewer, ensemble_solver, final_answer, standard_reasoner
 from toolorchestra.agents.subagents.searching import knowledge_searcher
@@ -33,9 +33,9 @@ from toolorchestra.envs.ground_truth.tool_calls import (
 from toolorchestra.envs.paramanager.prompts import TEXTS
 from toolorchestra.envs.paramanager.rewards import FINAL
 from toolorchestra.envs.tool_calling import shown_result
+from toolorchestra.toolscale.database.format import ParameterSpec
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.format import ParameterSpec
-from toolorchestra.toolscale.tool import Tool, ToolContext, ToolResult
+from toolorchestra.toolscale.tools.tool import Tool, ToolContext, ToolResult
 
 TEMPERATURE = 1.0
 """Of every request to a model (§4.4)."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.tasks.task import Task
 
 Attempt = tuple[str, str, bool]
 """Its kind, the text, and whether it is right."""

@@ -18,9 +18,9 @@ from typing import NamedTuple
 from toolorchestra.envs.ground_truth.parts import Part
 from toolorchestra.envs.sources.questions import QuestionSource, QuestionWorld, check_sizes, make_question
 from toolorchestra.envs.tools.calculator import Calculator
-from toolorchestra.toolscale.answers import answers
-from toolorchestra.toolscale.task import Task
-from toolorchestra.toolscale.verify import Failure, Verdict
+from toolorchestra.toolscale.answers.answers import answers
+from toolorchestra.toolscale.tasks.task import Task
+from toolorchestra.toolscale.tasks.verify import Failure, Verdict
 
 NAME = "chains"
 RULES = r"""Values are defined one after the other. Compute each by a program of its own, which prints its name and

@@ -26,10 +26,10 @@ from toolorchestra.envs.sources.row_files import Row
 from toolorchestra.envs.tools.python import shared_sandbox
 from toolorchestra.envs.tools.sandbox.base import Sandbox
 from toolorchestra.envs.tools.sandbox.program import ProgramLimits, ProgramStatus
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.task import Task
-from toolorchestra.toolscale.tool import Tool
-from toolorchestra.toolscale.verify import SOLVED, Failure, Verdict
+from toolorchestra.toolscale.common.errors import OptionError
+from toolorchestra.toolscale.tasks.task import Task
+from toolorchestra.toolscale.tasks.verify import SOLVED, Failure, Verdict
+from toolorchestra.toolscale.tools.tool import Tool
 
 RULES = "Give the whole program as your final answer, in one fenced block: ```python … ```."
 LIMITS = ProgramLimits(seconds=6.0, memory_mb=1024, output_bytes=8 << 20)

@@ -4,7 +4,7 @@ r"""Public data sets as task sources: from where they are published, or from loc
 becomes a question with the answers that are accepted; where a set comes with paragraphs, they are searched with the
 tool ``local_search``; where it comes with a decomposition, its parts are known. Nothing of these sets is shipped, and
 their licences are their authors'. Not covered: questions with images, and judging by a model: an answer is right by the
-rules of `toolorchestra.toolscale.answers`, or, of LiveCodeBench, by its tests.
+rules of `toolorchestra.toolscale.answers.answers`, or, of LiveCodeBench, by its tests.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from toolorchestra.envs.sources.code_questions import CodeWorld, ProgramTests
 from toolorchestra.envs.sources.public_rows import Paragraph, PublicSet, read_row
 from toolorchestra.envs.sources.questions import QuestionSource, QuestionWorld, make_question
 from toolorchestra.envs.sources.row_files import FILE_KINDS, Files, Row, split_rows, tasks_of
-from toolorchestra.envs.tools.search import BM25Index, Index, LocalSearch, Passage
-from toolorchestra.envs.tools.search_vectors import model_index
+from toolorchestra.envs.tools.search.search import BM25Index, Index, LocalSearch, Passage
+from toolorchestra.envs.tools.search.search_vectors import model_index
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.common.yaml_reader import read_yaml
 from toolorchestra.toolscale.domain import SPLITS
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
-from toolorchestra.toolscale.task import Task
-from toolorchestra.toolscale.tool import Tool
-from toolorchestra.toolscale.yaml_reader import read_yaml
+from toolorchestra.toolscale.tasks.task import Task
+from toolorchestra.toolscale.tools.tool import Tool
 
 RULES = "Give your final answer as \\boxed{…}, without explanation inside."
 

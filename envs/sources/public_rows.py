@@ -21,7 +21,7 @@ import msgspec
 from toolorchestra.envs.ground_truth.parts import Part
 from toolorchestra.envs.sources.code_questions import ProgramTests, program_question
 from toolorchestra.envs.sources.row_files import HubSet, Row
-from toolorchestra.toolscale.answers import boxed
+from toolorchestra.toolscale.answers.answers import boxed
 
 Paragraph = tuple[str, str]
 """Title and text."""

@@ -16,14 +16,14 @@ from toolorchestra.envs.ground_truth.parts import Part
 from toolorchestra.envs.sources.answer_attempts import attempts, attempts_at_several
 from toolorchestra.envs.task_source import TaskSource
 from toolorchestra.envs.world import World
-from toolorchestra.toolscale.answers import FORMS, answers, is_right
-from toolorchestra.toolscale.database import Changes
+from toolorchestra.toolscale.answers.answers import FORMS, answers, is_right
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.database.database import Changes
 from toolorchestra.toolscale.domain import SPLITS
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
-from toolorchestra.toolscale.task import Call, Task
-from toolorchestra.toolscale.tool import NO_CONTEXT, Tool, ToolResult
-from toolorchestra.toolscale.verifier_mutations import Surprise, VerifierReport
-from toolorchestra.toolscale.verify import SOLVED, Failure, Verdict
+from toolorchestra.toolscale.tasks.task import Call, Task
+from toolorchestra.toolscale.tasks.verify import SOLVED, Failure, Verdict
+from toolorchestra.toolscale.tools.tool import NO_CONTEXT, Tool, ToolResult
+from toolorchestra.toolscale.validation.verifier_mutations import Surprise, VerifierReport
 
 FORM = "Give your final answer as \\boxed{…}."
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.domain import SPLITS
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
-from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.tasks.task import Task
 
 Row = Mapping[str, Any]
 Files = str | Path | Mapping[str, str | Path] | None

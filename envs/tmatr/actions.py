@@ -14,9 +14,9 @@ from typing import Any
 
 import msgspec
 
-from toolorchestra.toolscale.answers import boxed
-from toolorchestra.toolscale.errors import unknown_name
-from toolorchestra.toolscale.thoughts import split_thoughts
+from toolorchestra.toolscale.answers.answers import boxed
+from toolorchestra.toolscale.answers.thoughts import split_thoughts
+from toolorchestra.toolscale.common.errors import unknown_name
 
 
 class Action(StrEnum):

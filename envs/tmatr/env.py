@@ -21,10 +21,10 @@ from toolorchestra.envs.tmatr.tree import DecisionTree, decision_tree
 from toolorchestra.envs.tools.manual import manual_search
 from toolorchestra.envs.tools.python import make_python
 from toolorchestra.envs.world import World
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
-from toolorchestra.toolscale.task import Task
-from toolorchestra.toolscale.tool import Tool
-from toolorchestra.toolscale.typed_answers import TypedAnswer
+from toolorchestra.toolscale.answers.typed_answers import TypedAnswer
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.tasks.task import Task
+from toolorchestra.toolscale.tools.tool import Tool
 
 PLANNER = "planner"
 INFERENCER = "inferencer"
@@ -59,7 +59,7 @@ class TMATREnv(MultiAgentEnv):
         python: What runs Python: ``simulated`` (arithmetic only, nothing is executed), a sandbox (``auto``, or a name
             of `make_sandbox`), ``none``, or a `Tool` of the name ``python`` that takes ``code``.
         noise: Lines of noise in the output of the simulated Python.
-        tools: Further tools, such as `toolorchestra.envs.tools.search_web.WebSearch`.
+        tools: Further tools, such as `toolorchestra.envs.tools.search.search_web.WebSearch`.
         rule: Weights of the reward: a `RewardRule`, or its options by name.
         shown_characters: Maximum characters of a result, goal or plan in an observation; longer ones are cut.
         prompts: ``own``, this library's, or ``paper``, those of Figures 8 to 14.

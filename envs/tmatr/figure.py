@@ -9,9 +9,9 @@ from __future__ import annotations
 from rich.text import Text
 from rich.tree import Tree as Lines
 
-from toolorchestra.envs.mermaid import Box, flowchart
-from toolorchestra.envs.render import OUTCOME_STYLE, WIDTH, drawn
-from toolorchestra.envs.svg import cut
+from toolorchestra.envs.records.mermaid import Box, flowchart
+from toolorchestra.envs.records.render import OUTCOME_STYLE, WIDTH, drawn
+from toolorchestra.envs.records.svg import cut
 from toolorchestra.envs.tmatr.actions import Action
 from toolorchestra.envs.tmatr.tree import DecisionTree, TreeNode
 

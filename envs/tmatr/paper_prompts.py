@@ -13,8 +13,8 @@ from pathlib import Path
 import msgspec
 
 from toolorchestra.envs.tmatr.actions import AGENT_ACTIONS, Action
-from toolorchestra.toolscale.tool import Tool
-from toolorchestra.toolscale.yaml_reader import read_yaml
+from toolorchestra.toolscale.common.yaml_reader import read_yaml
+from toolorchestra.toolscale.tools.tool import Tool
 
 _TEXTS: Mapping[str, str] = read_yaml(Path(__file__).with_suffix(".yaml"))
 _FIRST_LINES = {action: _TEXTS[action].partition("\n")[0] for action in AGENT_ACTIONS}

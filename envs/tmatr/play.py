@@ -23,15 +23,15 @@ from typing import Any
 import msgspec
 
 from toolorchestra.agents.messages.model_message import ModelMessage
-from toolorchestra.envs.episode import CallRecord
 from toolorchestra.envs.play import Play, PlayStart
+from toolorchestra.envs.records.episode import CallRecord
+from toolorchestra.envs.records.unjudged import no_answer_after
 from toolorchestra.envs.tmatr.actions import CALL, FORMS, Action, FormatFault, ParsedAction, read
 from toolorchestra.envs.tmatr.paper_prompts import paper_request
 from toolorchestra.envs.tmatr.prompts import description
 from toolorchestra.envs.tmatr.rewards import RewardRule, reward_parts
 from toolorchestra.envs.tools.text_input import arguments_of, fence_parameter
-from toolorchestra.envs.unjudged import no_answer_after
-from toolorchestra.toolscale.tool import Status, Tool
+from toolorchestra.toolscale.tools.tool import Status, Tool
 
 Roles = Mapping[Action, str]
 """The agent of each action of `AGENT_ACTIONS`."""

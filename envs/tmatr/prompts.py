@@ -9,8 +9,8 @@ import msgspec
 
 from toolorchestra.envs.tmatr.actions import Action
 from toolorchestra.envs.tools.text_input import fence_parameter
-from toolorchestra.toolscale.tool import Tool
-from toolorchestra.toolscale.yaml_reader import read_yaml
+from toolorchestra.toolscale.common.yaml_reader import read_yaml
+from toolorchestra.toolscale.tools.tool import Tool
 
 _TEXTS = read_yaml(Path(__file__).with_suffix(".yaml"))
 

@@ -14,10 +14,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from toolorchestra.agents.messages.token_counts import estimate_tokens
-from toolorchestra.envs.episode import CallRecord, Episode
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.float_sums import float_sum
-from toolorchestra.toolscale.tool import Status
+from toolorchestra.envs.records.episode import CallRecord, Episode
+from toolorchestra.toolscale.common.errors import OptionError
+from toolorchestra.toolscale.common.float_sums import float_sum
+from toolorchestra.toolscale.tools.tool import Status
 
 _MAX_CHARACTERS = 20_000  # characters of a message in which repetitions are looked for
 _TAG = re.compile(r"</?[A-Z_]+>")

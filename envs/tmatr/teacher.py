@@ -16,17 +16,17 @@ from typing import Any
 
 import msgspec
 
-from toolorchestra.envs.episode import CallRecord
+from toolorchestra.envs.records.episode import CallRecord
 from toolorchestra.envs.sources.math.parity import WORDS
 from toolorchestra.envs.sources.math.programs import PROGRAMS
 from toolorchestra.envs.tmatr.actions import CALL, REASON, Action
 from toolorchestra.envs.tmatr.play import TMATRPlay
 from toolorchestra.envs.tools.simulated_python import result_lines
-from toolorchestra.toolscale.answers import boxed
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.task import Task
-from toolorchestra.toolscale.tool import Status
-from toolorchestra.toolscale.yaml_reader import convert, read_yaml
+from toolorchestra.toolscale.answers.answers import boxed
+from toolorchestra.toolscale.common.errors import OptionError
+from toolorchestra.toolscale.common.yaml_reader import convert, read_yaml
+from toolorchestra.toolscale.tasks.task import Task
+from toolorchestra.toolscale.tools.tool import Status
 
 COMPUTE, RECALL, GIVE = "Compute what is asked.", "Recall what is asked.", "The answer is"
 """Goals: of a call; of an answer known by heart; and, with the answer, of giving what a call returned."""

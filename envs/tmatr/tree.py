@@ -13,11 +13,11 @@ from typing import Any
 import msgspec
 
 from toolorchestra.agents.messages.token_counts import estimate_tokens
-from toolorchestra.envs.episode import Episode, Turn
+from toolorchestra.envs.records.episode import Episode, Turn
 from toolorchestra.envs.tmatr.actions import AGENT_ACTIONS, Action, FormatFault, read
 from toolorchestra.envs.tmatr.paper_prompts import asked_for
 from toolorchestra.envs.tmatr.play import result_text
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 
 ENVIRONMENT = "environment"
 """The agent of RETURN."""

@@ -26,11 +26,11 @@ from toolorchestra.envs.tool_calling import ToolCallingPlay
 from toolorchestra.envs.tools.experts import ExpertTool
 from toolorchestra.envs.tools.toolkit import RANDOM, Kind, Level, Toolkit
 from toolorchestra.envs.world import World
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError, unknown_name
-from toolorchestra.toolscale.task import Task
-from toolorchestra.toolscale.tool import Tool
-from toolorchestra.toolscale.typed_answers import SUBMIT, TypedAnswer
-from toolorchestra.toolscale.yaml_reader import read_yaml
+from toolorchestra.toolscale.answers.typed_answers import SUBMIT, TypedAnswer
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError, unknown_name
+from toolorchestra.toolscale.common.yaml_reader import read_yaml
+from toolorchestra.toolscale.tasks.task import Task
+from toolorchestra.toolscale.tools.tool import Tool
 
 if TYPE_CHECKING:
     from toolorchestra.envs.tools.mcp import McpTools

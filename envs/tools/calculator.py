@@ -1,17 +1,17 @@
 """A symbolic calculator as a tool: fractions stay fractions and roots stay roots.
 
-It reads what `toolorchestra.toolscale.symbolic_reader` reads, LaTeX or plain, and evaluates nothing as code. The
-calculator of domains, in decimal numbers, is `toolorchestra.toolscale.functions.calculator`.
+It reads what `toolorchestra.toolscale.answers.symbolic_reader` reads, LaTeX or plain, and evaluates nothing as code.
+The calculator of domains, in decimal numbers, is `toolorchestra.toolscale.tools.functions.calculator`.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from toolorchestra.toolscale.format import ParameterSpec
-from toolorchestra.toolscale.symbolic import MAX_DIGITS, UnreadableError
-from toolorchestra.toolscale.symbolic_reader import FUNCTIONS, read
-from toolorchestra.toolscale.tool import Tool, ToolContext, ToolResult
+from toolorchestra.toolscale.answers.symbolic import MAX_DIGITS, UnreadableError
+from toolorchestra.toolscale.answers.symbolic_reader import FUNCTIONS, read
+from toolorchestra.toolscale.database.format import ParameterSpec
+from toolorchestra.toolscale.tools.tool import Tool, ToolContext, ToolResult
 
 
 class Calculator(Tool):

@@ -34,11 +34,11 @@ from toolorchestra.envs.answer_modes import SUBMIT_TOOL
 from toolorchestra.envs.ground_truth.given import Given
 from toolorchestra.envs.ground_truth.tool_calls import evidence_in, problem_for, queries_for
 from toolorchestra.envs.tools.python import QuickPython
-from toolorchestra.toolscale.answers import in_form
+from toolorchestra.toolscale.answers.answers import in_form
+from toolorchestra.toolscale.answers.typed_answers import SUBMIT
+from toolorchestra.toolscale.database.format import ParameterSpec
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.format import ParameterSpec
-from toolorchestra.toolscale.tool import Tool, ToolContext, ToolOrigin, ToolResult
-from toolorchestra.toolscale.typed_answers import SUBMIT
+from toolorchestra.toolscale.tools.tool import Tool, ToolContext, ToolOrigin, ToolResult
 
 TEMPERATURE = 1.0
 """Temperature of every request, so that several calls of one model differ."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from pathlib import Path
 
-from toolorchestra.envs.tools.search import BM25Index, LocalSearch, Passage, read_passages
+from toolorchestra.envs.tools.search.search import BM25Index, LocalSearch, Passage, read_passages
 from toolorchestra.envs.world import World
 from toolorchestra.toolscale.domain import Domain
 

@@ -28,8 +28,8 @@ from toolorchestra.envs.tools.mcp_results import (
     result_value,
 )
 from toolorchestra.envs.tools.mcp_servers import Given, McpServerSpec, read_servers
-from toolorchestra.toolscale.errors import ExpertError, OptionError, unknown_name
-from toolorchestra.toolscale.tool import ArgumentError, Tool, ToolContext, ToolResult
+from toolorchestra.toolscale.common.errors import ExpertError, OptionError, unknown_name
+from toolorchestra.toolscale.tools.tool import ArgumentError, Tool, ToolContext, ToolResult
 
 if TYPE_CHECKING:
     from mcp import types

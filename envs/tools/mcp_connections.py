@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from toolorchestra.envs.tools.mcp_results import cut, plain
 from toolorchestra.envs.tools.mcp_servers import McpServerSpec
-from toolorchestra.toolscale.errors import ExpertError
+from toolorchestra.toolscale.common.errors import ExpertError
 
 if TYPE_CHECKING:
     from mcp import Client

@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.yaml_reader import read_yaml
+from toolorchestra.toolscale.common.errors import OptionError
+from toolorchestra.toolscale.common.yaml_reader import read_yaml
 
 
 class McpServerSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

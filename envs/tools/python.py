@@ -17,9 +17,9 @@ from toolorchestra.envs.tools.sandbox.choice import BACKENDS, make_sandbox
 from toolorchestra.envs.tools.sandbox.program import ProgramResult, ProgramStatus
 from toolorchestra.envs.tools.simulated_python import SimulatedPython, after_printed
 from toolorchestra.envs.tools.text_input import fence_parameter
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
-from toolorchestra.toolscale.format import ParameterSpec
-from toolorchestra.toolscale.tool import Tool, ToolContext, ToolOrigin, ToolResult
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.database.format import ParameterSpec
+from toolorchestra.toolscale.tools.tool import Tool, ToolContext, ToolOrigin, ToolResult
 
 MAX_CODE_CHARACTERS = 100_000
 """Characters of a program."""

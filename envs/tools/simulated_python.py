@@ -21,9 +21,9 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.format import ParameterSpec
-from toolorchestra.toolscale.tool import Tool, ToolContext, ToolOrigin, ToolResult
+from toolorchestra.toolscale.common.errors import OptionError
+from toolorchestra.toolscale.database.format import ParameterSpec
+from toolorchestra.toolscale.tools.tool import Tool, ToolContext, ToolOrigin, ToolResult
 
 Number = int | float
 
@@ -50,7 +50,7 @@ class SimulatedPython(Tool):
             one that begins with its first word.
         failures: Probability that a program fails.
 
-    >>> from toolorchestra.toolscale.tool import NO_CONTEXT
+    >>> from toolorchestra.toolscale.tools.tool import NO_CONTEXT
     >>> SimulatedPython().run({"code": "n = pow(7, 100, 13)\nprint('rest', n)"}, NO_CONTEXT).value
     'rest 9'
     """

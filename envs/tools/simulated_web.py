@@ -5,8 +5,8 @@ contradicts the world. Everywhere else it holds the manual of the place, as publ
 fictional encyclopaedia of `MultiHopQA`: more than the local corpus, and most of it beside the point. A corpus that is
 given to the local search is private and not on the web.
 
-Not covered: the real web (`toolorchestra.envs.tools.search_web`), and the price and the latency of a search, which
-stand in the catalogue of experts.
+Not covered: the real web (`toolorchestra.envs.tools.search.search_web`), and the price and the latency of a search,
+which stand in the catalogue of experts.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from toolorchestra.envs.sources.multihop.encyclopaedia import Encyclopaedia
+from toolorchestra.envs.encyclopaedia.encyclopaedia import Encyclopaedia
 from toolorchestra.envs.tools.manual import corpus_index, manual
-from toolorchestra.envs.tools.search import BM25Index, Hit, Index, LocalSearch, Passage
-from toolorchestra.envs.tools.search_web import DESCRIPTION
+from toolorchestra.envs.tools.search.search import BM25Index, Hit, Index, LocalSearch, Passage
+from toolorchestra.envs.tools.search.search_web import DESCRIPTION
 from toolorchestra.envs.world import World
-from toolorchestra.toolscale.tool import ToolOrigin
+from toolorchestra.toolscale.tools.tool import ToolOrigin
 
 _SEED, _PEOPLE = 0, 240  # those of `MultiHopQA`
 

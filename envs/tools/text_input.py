@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolorchestra.toolscale.tool import Tool
+from toolorchestra.toolscale.tools.tool import Tool
 
 
 def fence_parameter(tool: Tool) -> str | None:

@@ -25,12 +25,12 @@ from toolorchestra.agents.experts.specification import BasicToolSpec, ExpertSpec
 from toolorchestra.envs.tools.experts import ExpertTool, Repriced, tool_name
 from toolorchestra.envs.tools.manual import corpus_index, corpus_search, manual_search
 from toolorchestra.envs.tools.python import default_python
-from toolorchestra.envs.tools.search_providers import PROVIDERS
-from toolorchestra.envs.tools.search_web import RecordedProvider, WebSearch
+from toolorchestra.envs.tools.search.search_providers import PROVIDERS
+from toolorchestra.envs.tools.search.search_web import RecordedProvider, WebSearch
 from toolorchestra.envs.tools.simulated_web import simulated_web
 from toolorchestra.envs.world import World
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
-from toolorchestra.toolscale.tool import Tool
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.tools.tool import Tool
 
 Level = Literal["none", "domain", "basic", "full"]
 """Which tools are available: none; the world's own; web search, local search and Python as well; or experts too."""

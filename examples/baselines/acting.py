@@ -7,14 +7,14 @@ from typing import Any, Literal
 
 import gymnasium
 
+from toolorchestra.agents.messages.text_parts import spoken, tag
 from toolorchestra.agents.policies.base import Info
 from toolorchestra.agents.policies.baselines import NO_ANSWER, Direct, Script, calls_with_note
 from toolorchestra.agents.policies.expert_roles import ExpertRole, choose, proposal
 from toolorchestra.agents.policies.scripted_questions import FINAL, worded
-from toolorchestra.agents.subagents.parsing import spoken, tag
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.task import Call
-from toolorchestra.toolscale.tool import Status
+from toolorchestra.toolscale.common.errors import OptionError
+from toolorchestra.toolscale.tasks.task import Call
+from toolorchestra.toolscale.tools.tool import Status
 
 _LONGEST = 2_000  # characters of a thought
 GIVE_UP = "give up"

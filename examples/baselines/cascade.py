@@ -13,8 +13,8 @@ from examples.baselines.fitting import Floats, QuestionVectors, logistic_weights
 from examples.baselines.routing import EvaluationBank, Router, RoutingEvaluation, proposal_text
 from toolorchestra.agents.policies.baselines import Script
 from toolorchestra.agents.policies.expert_roles import ExpertRole, Proposal, proposal, slug
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.mentions import tokens
+from toolorchestra.toolscale.answers.mentions import tokens
+from toolorchestra.toolscale.common.errors import OptionError
 
 _QUANTILES = (0.1, 0.25, 0.4, 0.55, 0.7, 0.85)  # of the scores of an expert, tried as thresholds
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolorchestra.agents.policies.base import Policy
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 
 if TYPE_CHECKING:
     from examples.baselines.routing import EvaluationBank

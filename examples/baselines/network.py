@@ -19,7 +19,7 @@ from toolorchestra.agents.policies.expert_roles import (
     same_proposal,
     slug,
 )
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 
 CONSENSUS = 2 / 3
 """Share of the agents that must agree to stop."""

@@ -26,9 +26,9 @@ from toolorchestra.agents.policies.expert_roles import (
     same_proposal,
     slug,
 )
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.mentions import tokens
-from toolorchestra.toolscale.writing import write_whole
+from toolorchestra.toolscale.answers.mentions import tokens
+from toolorchestra.toolscale.common.errors import OptionError
+from toolorchestra.toolscale.common.writing import write_whole
 
 WORDS = 12
 """Number of counts that the words of a request are hashed into."""
@@ -36,7 +36,7 @@ STOP = "stop"
 """Puppeteer's action that asks nobody more, and follows the most frequent proposal."""
 ANSWER = "answer"
 """Router-R1's action that asks no further model, and answers."""
-_DELTA = 1e-4  # added to deviations, as in `toolorchestra.algos.advantages`
+_DELTA = 1e-4  # added to deviations, as in `toolorchestra.algos.loss.advantages`
 
 
 class AgentHead(msgspec.Struct, frozen=True):
@@ -268,7 +268,7 @@ class RouterR1(NextAgent):
     Every message has the paper's form: a thought in ``<think>``, then ``<search>MODEL: QUERY</search>`` beside the
     call, whose result comes back as information that later rounds see; in the end the answer. `fit` trains it by
     GRPO: the rollouts of one task are compared with each other, by a reward of ``(1 - α) · outcome + α · cost
-    reward``, and the importance ratio of each choice is clipped, as in `toolorchestra.algos.losses`.
+    reward``, and the importance ratio of each choice is clipped, as in `toolorchestra.algos.loss.losses`.
 
     Simplified: the router is a softmax in a few features of the state, where the paper trains a language model of 3
     billion parameters, so thoughts are worded by a template, queries are the user's request, and formats are never

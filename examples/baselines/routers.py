@@ -17,7 +17,7 @@ from examples.baselines.fitting import Floats, QuestionVectors, adam, k_means, s
 from examples.baselines.routing import EvaluationBank, EvaluationTable, Router
 from toolorchestra.agents.policies.baselines import Script
 from toolorchestra.agents.policies.expert_roles import plurality, proposal
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 
 
 class RouteLLM(Router):

@@ -23,10 +23,10 @@ from examples.baselines.fitting import LearnedPolicy
 from toolorchestra.agents.policies.base import Info, play_episode
 from toolorchestra.agents.policies.baselines import Direct
 from toolorchestra.agents.policies.expert_roles import ExpertRole, Proposal, choose, expert_roles, proposal, slug
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.jsonl import read_jsonl
-from toolorchestra.toolscale.mentions import tokens
-from toolorchestra.toolscale.writing import write_whole
+from toolorchestra.toolscale.answers.mentions import tokens
+from toolorchestra.toolscale.common.errors import OptionError
+from toolorchestra.toolscale.common.jsonl import read_jsonl
+from toolorchestra.toolscale.common.writing import write_whole
 
 
 class RoutingEvaluation(msgspec.Struct, frozen=True):
@@ -254,7 +254,7 @@ class _RecordedTurn(msgspec.Struct):
 
 
 class _EpisodeRecord(msgspec.Struct):
-    """The fields of an episode's record (`toolorchestra.envs.episode`) that a bank needs."""
+    """The fields of an episode's record (`toolorchestra.envs.records.episode`) that a bank needs."""
 
     instruction: str
     outcome: str | None = None

@@ -22,7 +22,7 @@ from toolorchestra.agents.policies.expert_roles import (
     same_proposal,
     slug,
 )
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 
 ROLES = ("thinker", "worker", "verifier")
 """The roles that a model can be asked in."""

@@ -24,7 +24,7 @@ from toolorchestra.cli.options import Split
 from toolorchestra.envs.masorchestra import figure
 from toolorchestra.envs.masorchestra.design import to_text
 from toolorchestra.envs.masorchestra.env import MASOrchestraEnv
-from toolorchestra.toolscale.writing import write_whole
+from toolorchestra.toolscale.common.writing import write_whole
 
 
 @dataclass(kw_only=True)

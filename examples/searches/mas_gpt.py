@@ -19,8 +19,8 @@ from toolorchestra.envs.masorchestra.design import Design, to_text
 from toolorchestra.envs.masorchestra.orchestrators import Orchestrator
 from toolorchestra.envs.masorchestra.parser import parse_design
 from toolorchestra.envs.masorchestra.rules import DesignFault
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.jsonl import read_jsonl
+from toolorchestra.toolscale.common.errors import OptionError
+from toolorchestra.toolscale.common.jsonl import read_jsonl
 
 
 class MASPair(msgspec.Struct, frozen=True):

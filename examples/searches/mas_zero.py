@@ -16,7 +16,7 @@ from toolorchestra.envs.masorchestra.design import Design
 from toolorchestra.envs.masorchestra.orchestrators import Orchestrator
 from toolorchestra.envs.masorchestra.parser import parse_design
 from toolorchestra.envs.masorchestra.rules import DesignFault
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 
 _FEEDBACK = """\
 Your system was run. What its agents answered:

@@ -20,8 +20,8 @@ from examples.searches.strategies import METHODS, WorkflowCandidate, WorkflowSea
 from examples.searches.workflows import Space, single
 from toolorchestra.envs.masorchestra.design import to_text
 from toolorchestra.envs.masorchestra.env import MASOrchestraEnv
-from toolorchestra.toolscale.append_only import AppendOnly
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.common.append_only import AppendOnly
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
 
 _TRIES = 50  # proposals drawn for one that is new
 

@@ -30,8 +30,8 @@ from toolorchestra.agents.chat.base import ChatModel, ChatRequest
 from toolorchestra.envs.masorchestra.design import Design, to_text
 from toolorchestra.envs.masorchestra.parser import parse_design
 from toolorchestra.envs.masorchestra.rules import DesignFault
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.intervals import wilson_interval
+from toolorchestra.toolscale.common.errors import OptionError
+from toolorchestra.toolscale.common.intervals import wilson_interval
 
 _BY_RANK = attrgetter("rank")
 

@@ -22,8 +22,8 @@ from examples.searches.workflows import INSTRUCTIONS, WorkflowNode, workflow_of
 from toolorchestra.agents.policies.base import Info, play_episode
 from toolorchestra.envs.masorchestra.design import Design
 from toolorchestra.envs.masorchestra.orchestrators import Orchestrator
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.mentions import tokens
+from toolorchestra.toolscale.answers.mentions import tokens
+from toolorchestra.toolscale.common.errors import OptionError
 
 EXIT = "exit"
 """The operator that ends the workflow before its last layer."""

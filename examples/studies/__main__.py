@@ -23,9 +23,9 @@ from tyro.conf import arg
 from toolorchestra.agents.experts.catalog import Catalog
 from toolorchestra.cli.main import run_command
 from toolorchestra.cli.options import CatalogOptions, WorkerOptions, real_model, subcommands
-from toolorchestra.envs.render import VisibleConsole
-from toolorchestra.toolscale.claim import Claim
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.envs.records.render import VisibleConsole
+from toolorchestra.toolscale.common.claim import Claim
+from toolorchestra.toolscale.common.errors import OptionError
 
 
 @dataclass(kw_only=True)

@@ -29,7 +29,7 @@ from toolorchestra.envs.sources.masbench.generate import InstanceSettings
 from toolorchestra.envs.sources.masbench.graph import Axes
 from toolorchestra.envs.sources.masbench.source import AXIS_SETTINGS, MASBenchSource
 from toolorchestra.envs.task_source import TaskSource, question_source
-from toolorchestra.toolscale.errors import ExpertError
+from toolorchestra.toolscale.common.errors import ExpertError
 from toolorchestra.toolscale.workers.units import Executor, InProcess
 
 __all__ = ["MODELS", "QUESTIONS", "QUICK", "SAMPLES", "episodes", "markdown", "play", "problems", "run", "write"]

@@ -25,9 +25,9 @@ from examples.studies.masbench_systems import (
     WARNED,
 )
 from examples.studies.shared import expected_table, legend_below, make_panels, table, write_page
-from toolorchestra.algos.stats import Interval, mean_interval, paired_bootstrap, success_share
+from toolorchestra.algos.reporting.stats import Interval, mean_interval, paired_bootstrap, success_share
 from toolorchestra.envs.sources.masbench.sets import COUNTS
-from toolorchestra.toolscale.svg_themes import SERIES
+from toolorchestra.toolscale.common.svg_themes import SERIES
 
 SIZES = ("agents", "length", "width")
 """Measures of the size of a design."""

@@ -30,16 +30,16 @@ import msgspec
 import numpy as np
 
 from examples.studies.shared import Tick, make_panels, run_learner, table, write_page
-from toolorchestra.algos.config_files import LEARNERS, options_of, parse_options
-from toolorchestra.algos.evaluation import Scores
-from toolorchestra.algos.stats import Interval, crossed_bootstrap
-from toolorchestra.toolscale.claim import Claim
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.algos.options.config_files import LEARNERS, options_of, parse_options
+from toolorchestra.algos.reporting.evaluation import Scores
+from toolorchestra.algos.reporting.stats import Interval, crossed_bootstrap
+from toolorchestra.toolscale.common.claim import Claim
+from toolorchestra.toolscale.common.errors import OptionError
+from toolorchestra.toolscale.common.writing import make_folder, whole_folder
 from toolorchestra.toolscale.workers.units import Executor, InProcess, Unit
-from toolorchestra.toolscale.writing import make_folder, whole_folder
 
 if TYPE_CHECKING:
-    from toolorchestra.algos.options_several_agents import TrainTeam
+    from toolorchestra.algos.options.several_agents import TrainTeam
 
 QUESTIONS, SAMPLES = 8, 4
 """Questions of a batch of rollouts, and sampled episodes of each held-out task, by default."""
@@ -154,7 +154,7 @@ def make_start(configs: Sequence[TrainTeam], folder: Path, *, steps: int, seed: 
     """Make a model, teach it the roles of all systems, and write it into a folder as each policy that they name.
 
     So no system begins with better weights than another. The demonstrations of each are as many, and with as many
-    mistakes as its own `sft_error` says, which are injected in the last stage (`toolorchestra.algos.warm_start`).
+    mistakes as its own `sft_error` says, which are injected in the last stage (`toolorchestra.algos.data.warm_start`).
 
     Args:
         configs: The options of each system's learner.
@@ -165,9 +165,9 @@ def make_start(configs: Sequence[TrainTeam], folder: Path, *, steps: int, seed: 
     from toolorchestra.agents.builtin.model import prepare_torch
     from toolorchestra.agents.builtin.text_model import builtin_text_policy
     from toolorchestra.algos import sft
+    from toolorchestra.algos.data.warm_start import staged_rows, teacher_demonstrations
     from toolorchestra.algos.multi_agent_trainer import SFT_BATCH, SFT_RATE, known_tasks
     from toolorchestra.algos.teachers import teacher_of
-    from toolorchestra.algos.warm_start import staged_rows, teacher_demonstrations
 
     prepare_torch(1)
     rng = random.Random(seed)

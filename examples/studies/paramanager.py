@@ -19,10 +19,10 @@ from examples.studies.shared import Tick, done_parts, expected_table, play_tasks
 from toolorchestra.agents.policies.base import Policy
 from toolorchestra.agents.policies.baselines import MajorityVote
 from toolorchestra.agents.policies.consensus import ConsensusPolicy
-from toolorchestra.algos.stats import Interval, mean_interval, paired_bootstrap
-from toolorchestra.envs.unjudged import require_judged, unjudged_reason
+from toolorchestra.algos.reporting.stats import Interval, mean_interval, paired_bootstrap
+from toolorchestra.envs.records.unjudged import require_judged, unjudged_reason
+from toolorchestra.toolscale.common.writing import write_whole
 from toolorchestra.toolscale.workers.units import Executor, InProcess, Unit
-from toolorchestra.toolscale.writing import write_whole
 
 ENVIRONMENT = "ParaManager-Math-v0"
 BUDGETS = (4, 8, 12, 16)

@@ -15,13 +15,13 @@ from typing import Any, TypeVar
 import numpy as np
 
 from toolorchestra.agents.policies.base import Policy, play_episode
-from toolorchestra.algos.parent import PARENT
-from toolorchestra.algos.stats import Interval
-from toolorchestra.toolscale.errors import OutputError, ResumableError
-from toolorchestra.toolscale.svg_themes import svg_of
-from toolorchestra.toolscale.task import Task
+from toolorchestra.algos.hardware.parent import PARENT
+from toolorchestra.algos.reporting.stats import Interval
+from toolorchestra.toolscale.common.errors import OutputError, ResumableError
+from toolorchestra.toolscale.common.svg_themes import svg_of
+from toolorchestra.toolscale.common.writing import make_folder, write_whole, writing
+from toolorchestra.toolscale.tasks.task import Task
 from toolorchestra.toolscale.workers.units import Executor, InProcess, Unit
-from toolorchestra.toolscale.writing import make_folder, write_whole, writing
 
 Part = TypeVar("Part")
 Tick = Callable[[], object]

@@ -19,11 +19,11 @@ import msgspec
 import numpy as np
 
 from examples.studies.shared import Tick, legend_below, make_panels, run_learner, table, write_page
-from toolorchestra.algos.evaluation import Scores
-from toolorchestra.algos.options_several_agents import BOTH
-from toolorchestra.algos.stats import Interval, mean_interval, paired_bootstrap
-from toolorchestra.toolscale.claim import Claim
-from toolorchestra.toolscale.svg_themes import SERIES
+from toolorchestra.algos.options.several_agents import BOTH
+from toolorchestra.algos.reporting.evaluation import Scores
+from toolorchestra.algos.reporting.stats import Interval, mean_interval, paired_bootstrap
+from toolorchestra.toolscale.common.claim import Claim
+from toolorchestra.toolscale.common.svg_themes import SERIES
 from toolorchestra.toolscale.workers.units import Executor, InProcess, Unit
 
 QUESTIONS = 16

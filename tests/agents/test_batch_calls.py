@@ -6,7 +6,7 @@ import pytest
 
 from toolorchestra.agents.batch_calls import BatchCalls
 from toolorchestra.agents.event_loop import iterate, run, together
-from toolorchestra.toolscale.errors import ExpertError
+from toolorchestra.toolscale.common.errors import ExpertError
 
 
 def test_coroutines_that_only_wait_for_the_function_share_every_call() -> None:

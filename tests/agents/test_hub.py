@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from toolorchestra.agents.hub import split_revision
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 
 
 class AskedError(Exception):
@@ -46,7 +46,7 @@ def test_local_models_are_loaded_at_their_revision(name: str, revision: str, mon
 
 def test_embedding_models_are_loaded_at_their_revision(monkeypatch: pytest.MonkeyPatch) -> None:
     packaged = pytest.importorskip("sentence_transformers", reason="comes with the extra `search`")
-    from toolorchestra.envs.tools.search_vectors import sentence_encoder
+    from toolorchestra.envs.tools.search.search_vectors import sentence_encoder
 
     monkeypatch.setattr(packaged, "SentenceTransformer", ask)
     with pytest.raises(AskedError) as asked:

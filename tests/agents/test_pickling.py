@@ -33,7 +33,7 @@ from toolorchestra.agents.policies import (
 from toolorchestra.agents.policies.baselines import Baseline
 from toolorchestra.agents.policies.registry import POLICIES as REGISTERED
 from toolorchestra.agents.problems import GroundTruth, Problem
-from toolorchestra.toolscale.errors import ExpertError
+from toolorchestra.toolscale.common.errors import ExpertError
 
 COPIES = {"pickle": lambda value: pickle.loads(pickle.dumps(value)), "deepcopy": copy.deepcopy}
 REQUEST = ChatRequest(

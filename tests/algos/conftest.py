@@ -6,9 +6,9 @@ from matplotlib.figure import Figure
 from toolorchestra.agents.builtin.compact_renderer import CompactRenderer
 from toolorchestra.agents.builtin.model import build_renderer
 from toolorchestra.agents.policies.reference import OraclePolicy
-from toolorchestra.algos import report
-from toolorchestra.algos.demonstrations import Demonstration, play_policy
-from toolorchestra.algos.rollout.starts import Start, make_env, starts
+from toolorchestra.algos.data.demonstrations import Demonstration, play_policy
+from toolorchestra.algos.reporting import report
+from toolorchestra.algos.starts import Start, make_env, starts
 
 ENV = "ToolOrchestra-Restaurant-v0"
 

@@ -17,7 +17,7 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 from waiting import until
 
 from toolorchestra.algos import activity
-from toolorchestra.algos.report import RunLog
+from toolorchestra.algos.reporting.report import RunLog
 from toolorchestra.algos.rollout.sampling import ModelSampler
 
 

@@ -9,14 +9,14 @@ from hypothesis import given, strategies as st
 from torch.testing import assert_close
 from trl.trainer.utils import nanstd
 
-from toolorchestra.algos.advantages import (
+from toolorchestra.algos.loss.advantages import (
     group_advantages,
     group_mean_std,
     homogeneity_filter,
     nested_advantages,
     rollout_filters,
 )
-from toolorchestra.toolscale.errors import UnknownNameError
+from toolorchestra.toolscale.common.errors import UnknownNameError
 
 NAN = math.nan
 

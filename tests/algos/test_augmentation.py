@@ -3,8 +3,8 @@ from __future__ import annotations
 import random
 
 from toolorchestra.agents.builtin.compact_renderer import CompactRenderer
-from toolorchestra.algos.augmentation import ValueShuffler, drop_words, exchange_numbers, sft_rows, thin
-from toolorchestra.algos.demonstrations import Demonstration, encode
+from toolorchestra.algos.data.augmentation import ValueShuffler, drop_words, exchange_numbers, sft_rows, thin
+from toolorchestra.algos.data.demonstrations import Demonstration, encode
 
 
 def test_labels_cover_the_policys_own_tokens_only(good: list[Demonstration], renderer: CompactRenderer) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, strategies as st
 
-from toolorchestra.algos.batching import MAX_PADDING, MIN_ROWS, bundles
+from toolorchestra.algos.hardware.batching import MAX_PADDING, MIN_ROWS, bundles
 
 
 @given(st.lists(st.integers(1, 1000), min_size=1, max_size=200))

@@ -9,9 +9,9 @@ import gymnasium as gym
 import pytest
 
 import toolorchestra  # noqa: F401 - registers the environments
-from toolorchestra.algos import call_statistics
+from toolorchestra.algos.reporting import call_statistics
 from toolorchestra.algos.rollout.engine import Row
-from toolorchestra.envs.calls_made import MadeCall, calls_made
+from toolorchestra.envs.records.calls_made import MadeCall, calls_made
 
 
 def row(*calls: tuple[str, str] | str) -> Row:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from toolorchestra.algos.config_files import ConfigFile, config_argument, config_text, learner_of, parse_options
-from toolorchestra.algos.options_one_agent import TrainGRPO, TrainSFT
-from toolorchestra.algos.options_several_agents import TrainMSARL, TrainMultiGRPO, TrainTMATR
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
+from toolorchestra.algos.options.config_files import ConfigFile, config_argument, config_text, learner_of, parse_options
+from toolorchestra.algos.options.one_agent import TrainGRPO, TrainSFT
+from toolorchestra.algos.options.several_agents import TrainMSARL, TrainMultiGRPO, TrainTMATR
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
 
 
 def written(folder: Path, text: str) -> str:

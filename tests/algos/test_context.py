@@ -10,13 +10,13 @@ import torch
 from transformers import GPT2Config, LlamaConfig, MambaConfig, Qwen2Config, Qwen3Config
 
 from toolorchestra.agents.builtin.model import BUILTIN_CONTEXT, build_model
-from toolorchestra.algos import memory
-from toolorchestra.algos.batching import spread
-from toolorchestra.algos.context import context_of, longest_row, require_context, require_readable, require_room
-from toolorchestra.algos.dry_run import estimate, require_memory
-from toolorchestra.algos.options_one_agent import TrainGRPO, TrainSFT
-from toolorchestra.algos.options_several_agents import TrainMultiGRPO, TrainTMATR
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.algos.hardware import memory
+from toolorchestra.algos.hardware.batching import spread
+from toolorchestra.algos.options.context import context_of, longest_row, require_context, require_readable, require_room
+from toolorchestra.algos.options.dry_run import estimate, require_memory
+from toolorchestra.algos.options.one_agent import TrainGRPO, TrainSFT
+from toolorchestra.algos.options.several_agents import TrainMultiGRPO, TrainTMATR
+from toolorchestra.toolscale.common.errors import OptionError
 
 CPU = torch.device("cpu")
 TINY: dict[str, Any] = {

@@ -17,9 +17,9 @@ from toolorchestra.agents.builtin.model import TokenPolicy
 from toolorchestra.algos import sft
 from toolorchestra.algos.trainer import checkpoint_to_resume, last_checkpoint, remove_checkpoints, run_script
 from toolorchestra.cli.main import main
-from toolorchestra.toolscale import writing
-from toolorchestra.toolscale.claim import Claim
-from toolorchestra.toolscale.errors import InUseError, OutputError
+from toolorchestra.toolscale.common import writing
+from toolorchestra.toolscale.common.claim import Claim
+from toolorchestra.toolscale.common.errors import InUseError, OutputError
 
 ROOT = Path(__file__).parents[2]
 MINI = str(ROOT / "tests" / "data" / "mini")

@@ -11,13 +11,13 @@ from toolorchestra.agents.builtin.model import build_renderer
 from toolorchestra.agents.policies.base import play_episode
 from toolorchestra.agents.policies.baselines import SelfRefine
 from toolorchestra.agents.policies.reference import NoisyOraclePolicy, OraclePolicy
-from toolorchestra.algos.demonstrations import Demonstration, encode, play_policy, recorded, structured
+from toolorchestra.algos.data.demonstrations import Demonstration, encode, play_policy, recorded, structured
 from toolorchestra.algos.rollout.engine import RolloutEngine, RolloutRequest
 from toolorchestra.algos.rollout.sampling import Sample
-from toolorchestra.algos.rollout.starts import Start, make_env, starts
-from toolorchestra.envs.episode import write_episodes
+from toolorchestra.algos.starts import Start, make_env, starts
+from toolorchestra.envs.records.episode import write_episodes
 from toolorchestra.envs.task_source import DomainSource, MixtureSource
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 
 ENV = "ToolOrchestra-Restaurant-v0"
 

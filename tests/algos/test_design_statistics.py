@@ -9,11 +9,12 @@ import pytest
 
 from toolorchestra.agents.builtin.design_renderer import WARNING, DesignRenderer
 from toolorchestra.agents.builtin.model import TokenPolicy
-from toolorchestra.algos import design_statistics, grpo, sft
-from toolorchestra.algos.demonstrations import demonstrate, encode, suitable_teacher
+from toolorchestra.algos import grpo, sft
+from toolorchestra.algos.data.demonstrations import demonstrate, encode, suitable_teacher
+from toolorchestra.algos.reporting import design_statistics
 from toolorchestra.algos.rollout.engine import RolloutEngine, RolloutRequest, Row
 from toolorchestra.algos.rollout.sampling import Sample
-from toolorchestra.algos.rollout.starts import make_env, starts
+from toolorchestra.algos.starts import make_env, starts
 from toolorchestra.envs.masorchestra.design import Agent, Design
 from toolorchestra.envs.masorchestra.rules import DesignFault, Rule
 

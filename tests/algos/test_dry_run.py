@@ -11,12 +11,12 @@ from transformers import Qwen3Config
 
 from toolorchestra.agents.builtin.adapters import make_adapters
 from toolorchestra.agents.builtin.text_model import builtin_text_policy
-from toolorchestra.algos import memory
-from toolorchestra.algos.dry_run import estimate, require_memory
-from toolorchestra.algos.options_one_agent import TrainGRPO, TrainSFT
-from toolorchestra.algos.options_several_agents import TrainMultiGRPO, TrainTMATR
+from toolorchestra.algos.hardware import memory
+from toolorchestra.algos.options.dry_run import estimate, require_memory
+from toolorchestra.algos.options.one_agent import TrainGRPO, TrainSFT
+from toolorchestra.algos.options.several_agents import TrainMultiGRPO, TrainTMATR
 from toolorchestra.cli.train import TrainCommand
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 
 CPU = torch.device("cpu")
 GIB = memory.GIB

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from toolorchestra.agents.policies.reference import OraclePolicy
-from toolorchestra.algos import evaluation
-from toolorchestra.algos.options_several_agents import TrainMSARL
+from toolorchestra.algos.options.several_agents import TrainMSARL
+from toolorchestra.algos.reporting import evaluation
+from toolorchestra.algos.reporting.stats import paired_bootstrap
 from toolorchestra.algos.rollout.engine import Row
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot
-from toolorchestra.algos.rollout.starts import Start, make_env, starts
-from toolorchestra.algos.stats import paired_bootstrap
-from toolorchestra.envs.episode import Episode
+from toolorchestra.algos.starts import Start, make_env, starts
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
-from toolorchestra.envs.unjudged import EvaluationError
+from toolorchestra.envs.records.episode import Episode
+from toolorchestra.envs.records.unjudged import EvaluationError
 
 
 @pytest.fixture(scope="module")

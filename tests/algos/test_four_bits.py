@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import torch
 
-from toolorchestra.algos.options_one_agent import TrainGRPO
-from toolorchestra.algos.precision import load_policy, save_policy, start_policy
+from toolorchestra.algos.options.one_agent import TrainGRPO
+from toolorchestra.algos.options.precision import load_policy, save_policy, start_policy
+from toolorchestra.algos.options.smoke import make_tiny_model
 from toolorchestra.algos.rollout.sampling import ModelSampler
 from toolorchestra.algos.rollout.trajectory import TrainRow, row_logps
-from toolorchestra.algos.smoke import make_tiny_model
 
 bitsandbytes = pytest.importorskip("bitsandbytes", reason="it is installed by hand")
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from toolorchestra.algos import sft
-from toolorchestra.algos.general_reasoning import general_demonstrations
-from toolorchestra.algos.options_one_agent import TrainSFT
-from toolorchestra.algos.smoke import make_tiny_model
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.algos.data.general_reasoning import general_demonstrations
+from toolorchestra.algos.options.one_agent import TrainSFT
+from toolorchestra.algos.options.smoke import make_tiny_model
+from toolorchestra.toolscale.common.errors import OptionError
 
 MINI = str(Path(__file__).parents[1] / "data" / "mini")
 COLUMNS = (

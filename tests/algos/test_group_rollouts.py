@@ -10,8 +10,8 @@ import pytest
 
 from toolorchestra.algos.group_rollouts import Curriculum, GroupRollouts, RolloutGroup, group_rewards
 from toolorchestra.algos.rollout.engine import Row
-from toolorchestra.algos.rollout.starts import Start
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.algos.starts import Start
+from toolorchestra.toolscale.common.errors import OptionError
 
 FILTERS = ("homogeneity", "format", "invalid")
 

@@ -17,14 +17,14 @@ from transformers import Lfm2ForCausalLM, PreTrainedTokenizerFast
 from toolorchestra.agents.builtin.model import TokenPolicy, build_model
 from toolorchestra.algos import grpo
 from toolorchestra.algos.group_rollouts import Curriculum, GroupRollouts, divergence
-from toolorchestra.algos.options_one_agent import TrainGRPO
+from toolorchestra.algos.options.one_agent import TrainGRPO
 from toolorchestra.algos.rollout.engine import RolloutEngine, RolloutRequest, Row
 from toolorchestra.algos.rollout.generation import Generation
 from toolorchestra.algos.rollout.sampling import ModelSampler, Sample
-from toolorchestra.algos.rollout.starts import make_env, starts
+from toolorchestra.algos.starts import make_env, starts
 from toolorchestra.algos.trl_trainers import BundlingGRPOTrainer
-from toolorchestra.envs.episode import read_episodes
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.envs.records.episode import read_episodes
+from toolorchestra.toolscale.common.errors import OptionError
 
 MINI = str(Path(__file__).parents[1] / "data" / "mini")
 

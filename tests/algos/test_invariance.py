@@ -58,10 +58,11 @@ BY_ADAMW = ("sft", "grpo-adamw", "grpo-resumed")
 
 def train_everywhere(folder: Path, **options: Any) -> dict[str, Any]:
     """Train every learner for a few steps, and return the options of the runs."""
-    from toolorchestra.algos import grpo, msarl, multi_grpo, ranks, sft, tmatr
-    from toolorchestra.algos.options_one_agent import TrainGRPO, TrainSFT
-    from toolorchestra.algos.options_several_agents import TrainMSARL, TrainMultiGRPO, TrainTMATR
-    from toolorchestra.algos.smoke import make_tiny_model
+    from toolorchestra.algos import grpo, msarl, multi_grpo, sft, tmatr
+    from toolorchestra.algos.hardware import ranks
+    from toolorchestra.algos.options.one_agent import TrainGRPO, TrainSFT
+    from toolorchestra.algos.options.several_agents import TrainMSARL, TrainMultiGRPO, TrainTMATR
+    from toolorchestra.algos.options.smoke import make_tiny_model
 
     shared: dict[str, Any] = {"threads": 1, "difficulty": (1,), "seed": 3, **options}
     found: dict[str, Any] = {}
@@ -108,7 +109,7 @@ def train_everywhere(folder: Path, **options: Any) -> dict[str, Any]:
 
 def break_off(run: Path, copy: Path, step: int) -> None:
     """Copy a run as if it had been killed after the checkpoint of a step."""
-    from toolorchestra.algos import ranks
+    from toolorchestra.algos.hardware import ranks
 
     if ranks.main():
         shutil.copytree(run, copy, ignore=shutil.ignore_patterns("final", "*.lock", "*.claim"))
@@ -194,7 +195,7 @@ def reward_everything(drawn: dict[tuple[int, tuple[int, ...]], Any]) -> None:
 
 def save_time() -> None:
     """Leave out what no run is compared by: figures, and waiting until files are on the disk."""
-    from toolorchestra.algos.report import RunLog
+    from toolorchestra.algos.reporting.report import RunLog
 
     RunLog.curves = lambda *_, **__: None  # type: ignore[method-assign]
     os.fsync = lambda _: None
@@ -204,7 +205,8 @@ def save_time() -> None:
 
 def train_all(folder: Path) -> None:
     """Train what this process is there for."""
-    from toolorchestra.algos import ranks, trl_trainers  # noqa: F401 - what `save_time` freezes
+    from toolorchestra.algos import trl_trainers  # noqa: F401 - what `save_time` freezes
+    from toolorchestra.algos.hardware import ranks
 
     ranks.start()
     save_time()
@@ -328,7 +330,7 @@ def test_rollouts_on_ray_train_as_those_of_this_machine(
     ray_cluster: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from toolorchestra.algos import sft
-    from toolorchestra.algos.options_one_agent import TrainSFT
+    from toolorchestra.algos.options.one_agent import TrainSFT
     from toolorchestra.cli.main import main
 
     command = ["rollout", "ToolOrchestra-Restaurant-v0", "--policy", "noisy-oracle", "--episodes", "70"]  # two units
@@ -345,7 +347,7 @@ def test_rollouts_on_ray_train_as_those_of_this_machine(
 
 
 if __name__ == "__main__":
-    from toolorchestra.algos import ranks
+    from toolorchestra.algos.hardware import ranks
 
     with ranks.ending_together():
         train_all(Path(sys.argv[1]))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from toolorchestra.algos.kept_rollouts import FILE, KeptRollout, RolloutKeeper
+from toolorchestra.algos.rollout.kept_rollouts import FILE, KeptRollout, RolloutKeeper
 
 
 def rollout(step: int) -> KeptRollout:

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from toolorchestra.algos.launch_configs import launch_config, launch_config_names
-from toolorchestra.toolscale.errors import UnknownNameError
+from toolorchestra.toolscale.common.errors import UnknownNameError
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent

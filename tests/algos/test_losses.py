@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from toolorchestra.algos.losses import aggregate, clipped_policy_loss, dpo_loss, k3, log_ratio, token_logps
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.algos.loss.losses import aggregate, clipped_policy_loss, dpo_loss, k3, log_ratio, token_logps
+from toolorchestra.toolscale.common.errors import OptionError
 
 OLD = torch.zeros(2, 3)
 NEW = torch.log(torch.tensor([[1.1, 2.0, 5.0], [0.5, 1.0, 0.9]]))

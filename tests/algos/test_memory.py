@@ -15,14 +15,14 @@ from transformers import LlamaConfig, MistralConfig, Qwen3Config, Qwen3ForCausal
 
 from toolorchestra.agents.builtin.model import build_model
 from toolorchestra.agents.builtin.renderer import Decoded
-from toolorchestra.algos import logits, memory
-from toolorchestra.algos.losses import token_logps
-from toolorchestra.algos.memory import ModelShape
+from toolorchestra.algos.hardware import logits, memory
+from toolorchestra.algos.hardware.memory import ModelShape
+from toolorchestra.algos.loss.losses import token_logps
 from toolorchestra.algos.rollout.engine import RolloutEngine, RolloutRequest
 from toolorchestra.algos.rollout.reserved_cache import ReservedLayer
 from toolorchestra.algos.rollout.sampling import ModelSampler, Sample
-from toolorchestra.algos.rollout.starts import Start
 from toolorchestra.algos.rollout.trajectory import TrainRow, row_logps
+from toolorchestra.algos.starts import Start
 
 CPU = torch.device("cpu")
 RENDERER: Any = SimpleNamespace(stop_ids=(3,), pad_id=0)

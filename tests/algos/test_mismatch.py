@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from toolorchestra.algos.mismatch import Mismatch
+from toolorchestra.algos.hardware.mismatch import Mismatch
 
 
 def test_statistics_are_of_the_ids_under_the_mask_since_the_last_call() -> None:

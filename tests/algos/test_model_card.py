@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from toolorchestra.algos.model_card import card, write_cards
-from toolorchestra.algos.options_one_agent import TrainGRPO
-from toolorchestra.algos.options_several_agents import TrainMSARL, TrainMultiGRPO
+from toolorchestra.algos.options.model_card import card, write_cards
+from toolorchestra.algos.options.one_agent import TrainGRPO
+from toolorchestra.algos.options.several_agents import TrainMSARL, TrainMultiGRPO
 
 
 def test_the_card_of_a_built_in_model_says_that_it_is_one() -> None:

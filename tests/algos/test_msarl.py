@@ -19,19 +19,19 @@ from transformers import GPT2Config, GPT2LMHeadModel
 from toolorchestra.agents.builtin.model import TokenPolicy, build_model
 from toolorchestra.agents.builtin.text_model import builtin_text_policy
 from toolorchestra.algos import msarl, multi_agent_trainer
-from toolorchestra.algos.demonstrations import encode
+from toolorchestra.algos.data.demonstrations import encode
+from toolorchestra.algos.data.warm_start import teacher_demonstrations
 from toolorchestra.algos.msarl import Branches, judge, play_nested
-from toolorchestra.algos.options_several_agents import TrainMSARL, TrainMultiGRPO
+from toolorchestra.algos.options.several_agents import TrainMSARL, TrainMultiGRPO
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot
 from toolorchestra.algos.rollout.sampling import Sample
-from toolorchestra.algos.rollout.starts import Start
 from toolorchestra.algos.rollout.trajectory import TokenTrajectory, TrainRow, row_logps
+from toolorchestra.algos.starts import Start
 from toolorchestra.algos.team_learner import ClippedUpdater
-from toolorchestra.algos.warm_start import teacher_demonstrations
 from toolorchestra.envs.msarl import MSARLEnv, teacher
 from toolorchestra.envs.play import Play
 from toolorchestra.envs.tools.simulated_python import SimulatedPython
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
 
 CODE = "```python\nprint(pow(17, 53, 10))\n```"
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from toolorchestra.algos import msarl, multi_agent_trainer
-from toolorchestra.algos.options_several_agents import TrainMSARL
+from toolorchestra.algos.options.several_agents import TrainMSARL
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
 
 
 @pytest.fixture(scope="module")

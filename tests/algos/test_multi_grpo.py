@@ -12,19 +12,20 @@ import pytest
 import torch
 
 from toolorchestra.agents.builtin.model import TokenPolicy
-from toolorchestra.algos import memory, multi_agent_trainer, multi_grpo
-from toolorchestra.algos.advantages import group_advantages
+from toolorchestra.algos import multi_agent_trainer, multi_grpo
+from toolorchestra.algos.hardware import memory
+from toolorchestra.algos.loss.advantages import group_advantages
 from toolorchestra.algos.multi_grpo import IndependentGRPO, judge, play_groups
-from toolorchestra.algos.options_several_agents import TrainMultiGRPO
+from toolorchestra.algos.options.several_agents import TrainMultiGRPO
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot, unjudged_share
 from toolorchestra.algos.rollout.sampling import Sample
-from toolorchestra.algos.rollout.starts import Start
 from toolorchestra.algos.rollout.trajectory import TrainRow
+from toolorchestra.algos.starts import Start
 from toolorchestra.algos.team_learner import ClippedUpdater
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.play import Play
-from toolorchestra.envs.unjudged import EvaluationError
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
+from toolorchestra.envs.records.unjudged import EvaluationError
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ENV = "courier:make"

@@ -7,11 +7,11 @@ import dataclasses
 import pytest
 import tyro
 
-from toolorchestra.algos.config_files import LEARNERS, options_of
-from toolorchestra.algos.options import AT_LEAST_0, AT_LEAST_1, SHARES
-from toolorchestra.algos.options_one_agent import TrainGRPO, TrainSFT
-from toolorchestra.algos.options_several_agents import TrainMSARL, TrainTMATR
-from toolorchestra.algos.rollout.starts import Start
+from toolorchestra.algos.options.config_files import LEARNERS, options_of
+from toolorchestra.algos.options.one_agent import TrainGRPO, TrainSFT
+from toolorchestra.algos.options.options import AT_LEAST_0, AT_LEAST_1, SHARES
+from toolorchestra.algos.options.several_agents import TrainMSARL, TrainTMATR
+from toolorchestra.algos.starts import Start
 
 
 def test_other_models_are_trained_with_the_papers_bounds_on_all_levels() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from waiting import until
 
-from toolorchestra.algos.parent import end_with_parent
+from toolorchestra.algos.hardware.parent import end_with_parent
 
 STARTER = """
 import os, subprocess, sys
@@ -23,7 +23,7 @@ child.wait()
 """
 TRAINING = """
 import signal
-from toolorchestra.algos.parent import end_with_parent
+from toolorchestra.algos.hardware.parent import end_with_parent
 end_with_parent()
 signal.pause()
 """

@@ -13,18 +13,19 @@ from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from toolorchestra.agents.builtin.adapters import AdapterReference
 from toolorchestra.agents.builtin.model import TokenPolicy
-from toolorchestra.algos import grpo, precision, sft
-from toolorchestra.algos.autocast import autocast
+from toolorchestra.algos import grpo, sft
 from toolorchestra.algos.group_rollouts import Curriculum, divergence
-from toolorchestra.algos.logits import hidden_states
-from toolorchestra.algos.optimizers import make_optimizer, rate_factor
-from toolorchestra.algos.options_one_agent import TrainGRPO, TrainSFT
-from toolorchestra.algos.options_several_agents import TrainMultiGRPO
+from toolorchestra.algos.hardware.autocast import autocast
+from toolorchestra.algos.hardware.logits import hidden_states
+from toolorchestra.algos.options import precision
+from toolorchestra.algos.options.one_agent import TrainGRPO, TrainSFT
+from toolorchestra.algos.options.optimizers import make_optimizer, rate_factor
+from toolorchestra.algos.options.several_agents import TrainMultiGRPO
 from toolorchestra.algos.rollout.engine import Row
 from toolorchestra.algos.rollout.generation import Generation
 from toolorchestra.algos.rollout.sampling import ModelSampler
-from toolorchestra.algos.rollout.starts import Start
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.algos.starts import Start
+from toolorchestra.toolscale.common.errors import OptionError
 
 IDS = [[5, 6, 7, 8, 9, 10]]
 

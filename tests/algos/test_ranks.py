@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import torch
 
-from toolorchestra.algos import ranks
+from toolorchestra.algos.hardware import ranks
 from toolorchestra.algos.trl_trainers import run_trainer
-from toolorchestra.toolscale.errors import OptionError, TrainingError
+from toolorchestra.toolscale.common.errors import OptionError, TrainingError
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
@@ -78,10 +78,10 @@ def test_what_no_learner_trains_with_is_refused_with_the_way_out(
 
 SCRIPT = """
 import os, sys, time
-from toolorchestra.algos import ranks
+from toolorchestra.algos.hardware import ranks
 from toolorchestra.algos.trainer import run_script
-from toolorchestra.algos.options_one_agent import TrainSFT
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.algos.options.one_agent import TrainSFT
+from toolorchestra.toolscale.common.errors import OptionError
 
 def train(config):
     assert ranks.gather(ranks.rank()) == [0, 1]

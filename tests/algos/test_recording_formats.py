@@ -12,13 +12,13 @@ import pytest
 from toolorchestra.agents.policies.base import play_episode
 from toolorchestra.agents.policies.baselines import SelfRefine
 from toolorchestra.agents.policies.reference import OraclePolicy
-from toolorchestra.algos import recording_formats as formats
-from toolorchestra.algos.rollout.starts import make_env
+from toolorchestra.algos.data import recording_formats as formats
+from toolorchestra.algos.starts import make_env
 from toolorchestra.cli.main import main
-from toolorchestra.envs.episode import Episode, read_episodes, write_episodes
 from toolorchestra.envs.multiagent.views import CurrentAgentEnv
+from toolorchestra.envs.records.episode import Episode, read_episodes, write_episodes
 from toolorchestra.envs.registration import make_multiagent
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 
 ENV = "ToolOrchestra-Restaurant-v0"
 GARBLED = "<tool_call>{nonsense</tool_call>"

@@ -10,8 +10,8 @@ import pytest
 import torch
 from rich.console import Console
 
-from toolorchestra.algos.report import RunLog, closing_table, draw_curves, set_aside
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.algos.reporting.report import RunLog, closing_table, draw_curves, set_aside
+from toolorchestra.toolscale.common.errors import OptionError
 
 
 def lines(folder):

@@ -23,14 +23,14 @@ from waiting import until
 from toolorchestra.agents.builtin.model import TokenPolicy
 from toolorchestra.algos import grpo, rollout_worker
 from toolorchestra.algos.group_rollouts import Curriculum
-from toolorchestra.algos.options_one_agent import TrainGRPO
+from toolorchestra.algos.options.one_agent import TrainGRPO
+from toolorchestra.algos.options.smoke import SIZES, tiny_tokenizer
 from toolorchestra.algos.rollout.engine import RolloutEngine
 from toolorchestra.algos.rollout.generation import CopyGeneration
 from toolorchestra.algos.rollout.sampling import ModelSampler, Sample
-from toolorchestra.algos.rollout.starts import Start
 from toolorchestra.algos.rollout_worker import AsyncGroupRollouts, RolloutWorker
-from toolorchestra.algos.smoke import SIZES, tiny_tokenizer
-from toolorchestra.toolscale.errors import OptionError, SamplerError, TrainingError
+from toolorchestra.algos.starts import Start
+from toolorchestra.toolscale.common.errors import OptionError, SamplerError, TrainingError
 
 ENV = "Early-v0"
 

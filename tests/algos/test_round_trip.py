@@ -12,13 +12,13 @@ import toolorchestra  # noqa: F401 - registers the environments
 from toolorchestra.agents.builtin.chat_template_renderer import ChatTemplateRenderer
 from toolorchestra.agents.builtin.renderer import Decoded
 from toolorchestra.algos import grpo, msarl, sft
-from toolorchestra.algos.options_one_agent import TrainGRPO, TrainSFT
-from toolorchestra.algos.options_several_agents import TrainMSARL
-from toolorchestra.algos.rollout.starts import Start, starts
-from toolorchestra.algos.round_trip import oracle_reward, require_round_trip, require_team_round_trip
-from toolorchestra.algos.smoke import make_tiny_model, tiny_tokenizer
+from toolorchestra.algos.data.round_trip import oracle_reward, require_round_trip, require_team_round_trip
+from toolorchestra.algos.options.one_agent import TrainGRPO, TrainSFT
+from toolorchestra.algos.options.several_agents import TrainMSARL
+from toolorchestra.algos.options.smoke import make_tiny_model, tiny_tokenizer
+from toolorchestra.algos.starts import Start, starts
 from toolorchestra.envs.registration import make_multiagent
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 
 RESTAURANT = "ToolOrchestra-Restaurant-v0"
 SAID, CALLED = "(message.content or '')", "call.function.name"

@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 
 from toolorchestra.agents.policies.base import play_episode
 from toolorchestra.agents.policies.reference import NoisyOraclePolicy
-from toolorchestra.algos.selection import (
+from toolorchestra.algos.data.selection import (
     EpisodeCandidate,
     QuestionRecord,
     Selection,
@@ -19,10 +19,10 @@ from toolorchestra.algos.selection import (
     select_sft,
 )
 from toolorchestra.cli import main as cli
-from toolorchestra.envs.episode import CallRecord, Episode, Outcome, Turn, read_episodes, write_episodes
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.task import read_tasks
-from toolorchestra.toolscale.tool import Status
+from toolorchestra.envs.records.episode import CallRecord, Episode, Outcome, Turn, read_episodes, write_episodes
+from toolorchestra.toolscale.common.errors import OptionError
+from toolorchestra.toolscale.tasks.task import read_tasks
+from toolorchestra.toolscale.tools.tool import Status
 
 OK, EXEC_ERR, PARSE_ERR = Status.OK, Status.EXEC_ERR, Status.PARSE_ERR
 
@@ -427,7 +427,7 @@ def test_demonstrations_are_of_the_questions_wanted():
 
 
 def test_tasks_of_games_are_selected_and_the_advice_is_taken(run: Run, tmp_path: Path):
-    from toolorchestra.algos.config_files import options_of, parse_options
+    from toolorchestra.algos.options.config_files import options_of, parse_options
     from toolorchestra.envs import make_multiagent
     from toolorchestra.envs.tmatr.teacher import DEMONSTRATIONS, knows, teach
 

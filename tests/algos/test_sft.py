@@ -10,9 +10,9 @@ import torch
 from toolorchestra.agents.builtin.compact_renderer import CompactRenderer
 from toolorchestra.agents.builtin.model import TokenPolicy
 from toolorchestra.algos import sft
-from toolorchestra.algos.augmentation import sft_rows
-from toolorchestra.algos.demonstrations import Demonstration
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.algos.data.augmentation import sft_rows
+from toolorchestra.algos.data.demonstrations import Demonstration
+from toolorchestra.toolscale.common.errors import OptionError
 
 MINI = str(Path(__file__).parents[1] / "data" / "mini")
 

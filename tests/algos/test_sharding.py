@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from toolorchestra.agents.builtin.model import build_model
-from toolorchestra.algos import ranks, sharding
-from toolorchestra.algos.launch import launched_sharded
-from toolorchestra.algos.options_one_agent import TrainGRPO, TrainSFT
-from toolorchestra.algos.options_several_agents import TrainMSARL, TrainMultiGRPO, TrainTMATR
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.algos.hardware import ranks, sharding
+from toolorchestra.algos.hardware.launch import launched_sharded
+from toolorchestra.algos.options.one_agent import TrainGRPO, TrainSFT
+from toolorchestra.algos.options.several_agents import TrainMSARL, TrainMultiGRPO, TrainTMATR
+from toolorchestra.toolscale.common.errors import OptionError
 
 LEARNERS: list[Any] = [TrainSFT, TrainGRPO, TrainMSARL, TrainMultiGRPO, TrainTMATR]
 

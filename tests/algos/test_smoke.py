@@ -13,10 +13,17 @@ import pytest
 pytest.importorskip("torch", reason="needs the extra `train`", exc_type=ImportError)
 
 from toolorchestra.agents.builtin.model import TokenPolicy
-from toolorchestra.algos.config_files import LEARNERS, RECORD, ConfigFile, options_of, parse_options, recipe_names
-from toolorchestra.algos.options_one_agent import TrainGRPO
-from toolorchestra.algos.options_several_agents import TrainMSARL
-from toolorchestra.algos.smoke import FIXED, MAXIMA, make_tiny_model, shrink
+from toolorchestra.algos.options.config_files import (
+    LEARNERS,
+    RECORD,
+    ConfigFile,
+    options_of,
+    parse_options,
+    recipe_names,
+)
+from toolorchestra.algos.options.one_agent import TrainGRPO
+from toolorchestra.algos.options.several_agents import TrainMSARL
+from toolorchestra.algos.options.smoke import FIXED, MAXIMA, make_tiny_model, shrink
 from toolorchestra.cli.main import main
 from toolorchestra.cli.train import TrainCommand
 
@@ -126,7 +133,7 @@ def test_the_tiny_model_is_the_same_for_the_same_seed_and_reads_what_it_writes(t
 
 def test_the_options_of_a_run_are_in_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from toolorchestra.algos import trainer
-    from toolorchestra.algos.options_one_agent import TrainSFT
+    from toolorchestra.algos.options.one_agent import TrainSFT
 
     config = TrainSFT(output=tmp_path / "run", steps=3, seed=5)
     with trainer.open_run(config, "sft"):

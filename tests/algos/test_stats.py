@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from toolorchestra.algos.stats import (
+from toolorchestra.algos.reporting.stats import (
     Interval,
     maj_at_k,
     mean_interval,
@@ -16,7 +16,7 @@ from toolorchestra.algos.stats import (
     pass_at_k,
     success_share,
 )
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 
 Z = 1.959963984540054
 

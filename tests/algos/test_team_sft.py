@@ -11,13 +11,13 @@ import pytest
 
 from toolorchestra.algos import sft
 from toolorchestra.algos.multi_agent_trainer import load_policies
-from toolorchestra.algos.options_one_agent import TrainSFT
-from toolorchestra.algos.smoke import shrink
+from toolorchestra.algos.options.one_agent import TrainSFT
+from toolorchestra.algos.options.smoke import shrink
 from toolorchestra.algos.team_sft import recorded_sides
 from toolorchestra.envs import make_multiagent
-from toolorchestra.envs.episode import Episode, write_episodes
+from toolorchestra.envs.records.episode import Episode, write_episodes
 from toolorchestra.envs.tmatr.teacher import inject_error, teach
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 
 ENV = "TMATR-Custom-v0"
 SOURCE = {"env": ENV, "source": "MathParity", "env_options": {"max_turns": "2"}}

@@ -18,16 +18,16 @@ from torch.testing import assert_close
 from toolorchestra.agents.builtin.model import TokenPolicy, build_model
 from toolorchestra.agents.builtin.text_model import builtin_text_policy
 from toolorchestra.algos import multi_agent_trainer, tmatr
-from toolorchestra.algos.evaluation import Scores
-from toolorchestra.algos.options_several_agents import TrainTMATR
+from toolorchestra.algos.data.warm_start import teacher_demonstrations
+from toolorchestra.algos.options.several_agents import TrainTMATR
+from toolorchestra.algos.reporting.evaluation import Scores
 from toolorchestra.algos.rollout.multi_agent import Slot
 from toolorchestra.algos.rollout.sampling import Sample
 from toolorchestra.algos.rollout.trajectory import TrainRow, row_logps
 from toolorchestra.algos.teachers import teacher_of
 from toolorchestra.algos.tmatr import DPOUpdater, EpisodePair, OnlineDPO, PairRow, report, select, side, stage_table
-from toolorchestra.algos.warm_start import teacher_demonstrations
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
 
 AGENTS = ("planner", "inferencer")
 

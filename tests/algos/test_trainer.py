@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from toolorchestra.algos.options import OWN_LEARNERS
-from toolorchestra.algos.options_one_agent import TrainGRPO, TrainSFT
-from toolorchestra.algos.options_several_agents import TrainMSARL, TrainMultiGRPO, TrainTMATR
+from toolorchestra.algos.options.one_agent import TrainGRPO, TrainSFT
+from toolorchestra.algos.options.options import OWN_LEARNERS
+from toolorchestra.algos.options.several_agents import TrainMSARL, TrainMultiGRPO, TrainTMATR
 from toolorchestra.algos.trainer import run_script
 from toolorchestra.envs.registration import PROTOCOLS
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 
 
 @pytest.mark.parametrize("learner", [TrainGRPO, TrainSFT])

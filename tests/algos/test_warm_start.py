@@ -7,11 +7,11 @@ import pytest
 
 from toolorchestra.agents.builtin.text_model import builtin_text_policy
 from toolorchestra.algos import multi_agent_trainer
-from toolorchestra.algos.options_several_agents import TrainMSARL, TrainTMATR
+from toolorchestra.algos.data.warm_start import staged_rows, teacher_demonstrations
+from toolorchestra.algos.options.several_agents import TrainMSARL, TrainTMATR
 from toolorchestra.algos.teachers import teacher_of
-from toolorchestra.algos.warm_start import staged_rows, teacher_demonstrations
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 
 
 @pytest.fixture(scope="module")

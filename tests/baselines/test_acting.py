@@ -15,10 +15,10 @@ from toolorchestra.agents.policies.base import Policy, play_episode
 from toolorchestra.agents.policies.baselines import NO_ANSWER, Direct
 from toolorchestra.agents.policies.expert_roles import ExpertRole, slug
 from toolorchestra.agents.policies.scripted_questions import worded
-from toolorchestra.envs.episode import ABANDONED, CallRecord
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
-from toolorchestra.toolscale.task import Call
-from toolorchestra.toolscale.tool import InnerCall, Status
+from toolorchestra.envs.records.episode import ABANDONED, CallRecord
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.tasks.task import Call
+from toolorchestra.toolscale.tools.tool import InnerCall, Status
 
 
 def tool(name: str, price: float = 1.0, **parameters: Any) -> dict[str, Any]:

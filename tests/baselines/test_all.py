@@ -16,8 +16,8 @@ from examples.baselines.fitting import LearnedPolicy
 from examples.baselines.routing import Router, RoutingEvaluation
 from toolorchestra.agents.policies.base import Policy, play_episode
 from toolorchestra.cli.main import main
-from toolorchestra.envs.episode import read_episodes
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.envs.records.episode import read_episodes
+from toolorchestra.toolscale.common.errors import OptionError
 
 ENVIRONMENTS: dict[str, dict[str, Any]] = {
     "ToolOrchestra-Restaurant-v0": {"tools": "full"},

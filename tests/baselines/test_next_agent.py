@@ -15,9 +15,9 @@ from examples.baselines.fitting import SepCMAES, maximised
 from examples.baselines.next_agent import STOP, AgentHead, Puppeteer, state_features
 from examples.baselines.trinity import ROLES, StateEncoder, Trinity
 from toolorchestra.agents.policies.base import Policy, play_episode
-from toolorchestra.algos.stats import mean_interval
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.task import Call
+from toolorchestra.algos.reporting.stats import mean_interval
+from toolorchestra.toolscale.common.errors import OptionError
+from toolorchestra.toolscale.tasks.task import Call
 
 TEST = {"split": "test"}
 

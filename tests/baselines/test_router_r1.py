@@ -18,8 +18,8 @@ from examples.baselines.next_agent import (
     surrogate_gradient,
 )
 from toolorchestra.agents.policies.base import play_episode
-from toolorchestra.algos.stats import mean_interval
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.algos.reporting.stats import mean_interval
+from toolorchestra.toolscale.common.errors import OptionError
 
 TEST = {"split": "test"}
 FEATURES = 18  # of a state, without the counts of models
@@ -77,8 +77,8 @@ def test_grpo_learns_which_models_are_worth_their_price(env: Any):
 @pytest.mark.parametrize("scale", [True, False])
 def test_advantages_and_gradient_are_those_of_our_grpo(scale: bool):
     torch = pytest.importorskip("torch")
-    from toolorchestra.algos.advantages import group_advantages as ours
-    from toolorchestra.algos.losses import clipped_policy_loss
+    from toolorchestra.algos.loss.advantages import group_advantages as ours
+    from toolorchestra.algos.loss.losses import clipped_policy_loss
 
     rng = np.random.default_rng(0)
     weights, before = rng.normal(size=(2, 3, 4))

@@ -13,7 +13,7 @@ from examples.baselines.fitting import QuestionVectors, adam, logistic_weights, 
 from examples.baselines.routers import Avengers, IRTRouter, RouteLLM, k_means
 from examples.baselines.routing import EvaluationBank, Router, RoutingEvaluation
 from toolorchestra.agents.policies.base import play_episode
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 
 HARD = ("prove", "theorem", "integral", "manifold", "lemma")
 EASY = ("apples", "pears", "count", "basket", "shop")

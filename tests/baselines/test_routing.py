@@ -11,8 +11,8 @@ import pytest
 from examples.baselines.routing import EvaluationBank, KNNRouter, RoutingEvaluation
 from toolorchestra.agents.policies.base import play_episode
 from toolorchestra.agents.policies.baselines import Direct
-from toolorchestra.envs.episode import write_episodes
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.envs.records.episode import write_episodes
+from toolorchestra.toolscale.common.errors import OptionError
 
 EVALUATIONS = [
     RoutingEvaluation("Add the apples and the pears", "ada", True, 3.0),

@@ -3,8 +3,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from toolorchestra.toolscale.domain_card import card
 from toolorchestra.toolscale.domain_folder import load_domain
+from toolorchestra.toolscale.export.domain_card import card
 
 Run = Callable[..., Any]
 

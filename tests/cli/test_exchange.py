@@ -8,7 +8,7 @@ import pytest
 
 from toolorchestra.cli.main import main
 from toolorchestra.toolscale.domain_folder import load_domain
-from toolorchestra.toolscale.task import read_tasks
+from toolorchestra.toolscale.tasks.task import read_tasks
 
 
 def test_tasks_go_out_and_come_back_to_be_played(

@@ -13,7 +13,7 @@ import yaml
 from toolorchestra.agents.chat.base import ChatRequest, ScriptedChat
 from toolorchestra.agents.experts.catalog import Catalog
 from toolorchestra.cli.main import main
-from toolorchestra.toolscale.errors import ExpertError
+from toolorchestra.toolscale.common.errors import ExpertError
 
 Run = Any
 

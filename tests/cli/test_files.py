@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from toolorchestra.cli.files import print_json, read_recorded, with_folder
-from toolorchestra.envs.episode import read_episodes
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.task import read_tasks
+from toolorchestra.envs.records.episode import read_episodes
+from toolorchestra.toolscale.common.errors import OptionError
+from toolorchestra.toolscale.tasks.task import read_tasks
 
 Run = Callable[..., Any]
 

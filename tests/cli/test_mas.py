@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from toolorchestra.cli.main import main
-from toolorchestra.envs.episode import read_episodes
 from toolorchestra.envs.masorchestra.design import Agent, Design, to_text
+from toolorchestra.envs.records.episode import read_episodes
 
 PAIR = Design(
     dom="high",

@@ -12,14 +12,14 @@ import pytest
 
 from examples.baselines.routing import EvaluationBank
 from toolorchestra.agents.policies.human import _typed
-from toolorchestra.algos.rollout.starts import json_or_text
+from toolorchestra.algos.starts import json_or_text
 from toolorchestra.cli.main import main
-from toolorchestra.envs.model_judge import read_reply
-from toolorchestra.toolscale.append_only import AppendingError, read_appended
-from toolorchestra.toolscale.errors import DomainError, OptionError
-from toolorchestra.toolscale.format import ParameterSpec
-from toolorchestra.toolscale.jsonl import read_jsonl
-from toolorchestra.toolscale.yaml_reader import parse_yaml
+from toolorchestra.envs.judge.model_judge import read_reply
+from toolorchestra.toolscale.common.append_only import AppendingError, read_appended
+from toolorchestra.toolscale.common.errors import DomainError, OptionError
+from toolorchestra.toolscale.common.jsonl import read_jsonl
+from toolorchestra.toolscale.common.yaml_reader import parse_yaml
+from toolorchestra.toolscale.database.format import ParameterSpec
 
 DEEP = '{"a":' * 100_000 + "1" + "}" * 100_000
 

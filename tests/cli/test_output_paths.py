@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 from waiting import until
 
-from toolorchestra.envs.episode import read_episodes
-from toolorchestra.toolscale.task import read_tasks
+from toolorchestra.envs.records.episode import read_episodes
+from toolorchestra.toolscale.tasks.task import read_tasks
 
 Run = Callable[..., Any]
 COMMAND = [sys.executable, "-m", "toolorchestra.cli"]
@@ -103,7 +103,7 @@ def test_a_place_that_cannot_be_written_is_found_before_any_work_is_done(run: Ru
 
 
 def test_looking_whether_a_place_can_be_written_leaves_nothing_there(tmp_path: Path) -> None:
-    from toolorchestra.toolscale.writing import check_place
+    from toolorchestra.toolscale.common.writing import check_place
 
     for path in (tmp_path / "new" / "deep" / "x.json", tmp_path, Path("/dev/null"), Path("x.json")):
         check_place(path)
@@ -147,7 +147,7 @@ def test_a_recording_that_another_process_writes_is_refused_with_its_id(
 
 
 def test_a_domain_that_is_being_made_is_refused(run: Run, edited: Callable[..., Path]) -> None:
-    from toolorchestra.toolscale.claim import Claim
+    from toolorchestra.toolscale.common.claim import Claim
 
     domain = edited()
     with Claim.of_folder(domain):

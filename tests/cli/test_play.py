@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolorchestra.envs.episode import read_episodes
+from toolorchestra.envs.records.episode import read_episodes
 from toolorchestra.toolscale.domain import Domain
 
 Run = Callable[..., Any]

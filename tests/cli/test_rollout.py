@@ -10,10 +10,10 @@ import pytest
 from toolorchestra.agents.chat.base import ScriptedChat
 from toolorchestra.agents.policies.registry import POLICIES
 from toolorchestra.cli.rollout import RolloutCommand
-from toolorchestra.envs.episode import read_episodes
+from toolorchestra.envs.records.episode import read_episodes
 from toolorchestra.envs.tool_calling import ToolCallingPlay
+from toolorchestra.toolscale.common.errors import ExpertError
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.errors import ExpertError
 
 Run = Callable[..., Any]
 MULTI_AGENT = "MSARL-Math-v0"

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from toolorchestra import toolscale
-from toolorchestra.toolscale.format import json_schema
+from toolorchestra.toolscale.database.format import json_schema
 
 Run = Callable[..., Any]
 

@@ -12,7 +12,7 @@ import pytest
 from habits import ANSWER, CALL, HABITS, USAGE, refused, says
 
 from toolorchestra.agents.chat.openai_chat import NoAnswerWarning
-from toolorchestra.envs.episode import read_episodes
+from toolorchestra.envs.records.episode import read_episodes
 
 Run = Callable[..., Any]
 

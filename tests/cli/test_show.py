@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from toolorchestra.envs.episode import read_episodes
+from toolorchestra.envs.records.episode import read_episodes
 from toolorchestra.envs.tmatr.figure import mermaid
 from toolorchestra.envs.tmatr.tree import decision_tree
 

@@ -13,7 +13,7 @@ from toolorchestra.cli.main import main
 from toolorchestra.envs.ground_truth.known_answers import KnownAnswersWarning
 from toolorchestra.envs.registration import make_multiagent
 from toolorchestra.envs.task_source import make_source
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from toolorchestra.toolscale.domain_folder import load_domain
-from toolorchestra.toolscale.domain_statistics import statistics
+from toolorchestra.toolscale.export.domain_statistics import statistics
 
 Run = Callable[..., Any]
 

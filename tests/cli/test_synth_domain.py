@@ -18,8 +18,8 @@ import gymnasium as gym
 import pytest
 
 from toolorchestra.cli.main import main
+from toolorchestra.toolscale.common.errors import ExpertError
 from toolorchestra.toolscale.domain_folder import load_domain
-from toolorchestra.toolscale.errors import ExpertError
 from toolorchestra.toolscale.synth.answer_store import ModelAnswer, ModelQuestion, RecordedModel
 
 RECORDING = Path(__file__).parents[1] / "data" / "synth" / "library.yaml"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from toolorchestra.cli.main import main
-from toolorchestra.toolscale.task import read_tasks
+from toolorchestra.toolscale.tasks.task import read_tasks
 
 
 def test_synth_tasks_writes_a_file_of_tasks_that_can_be_listed(

@@ -13,7 +13,14 @@ from typing import Any
 import pytest
 
 from toolorchestra import cli
-from toolorchestra.algos.config_files import LEARNERS, config_text, options_of, parse_options, recipe_file, recipe_names
+from toolorchestra.algos.options.config_files import (
+    LEARNERS,
+    config_text,
+    options_of,
+    parse_options,
+    recipe_file,
+    recipe_names,
+)
 
 Run = Callable[..., Any]
 MULTI_AGENT = "MSARL-Math-v0"

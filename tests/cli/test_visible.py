@@ -17,11 +17,11 @@ from rich.table import Table
 from rich.text import Text
 
 from toolorchestra.cli.main import main
-from toolorchestra.envs.episode import read_episodes
 from toolorchestra.envs.masorchestra import figure as design_figure
 from toolorchestra.envs.masorchestra.design import Agent, Design
-from toolorchestra.envs.render import VisibleConsole, episode_text
-from toolorchestra.envs.svg import escaped
+from toolorchestra.envs.records.episode import read_episodes
+from toolorchestra.envs.records.render import VisibleConsole, episode_text
+from toolorchestra.envs.records.svg import escaped
 from toolorchestra.envs.tmatr import figure as tree_figure, raw_env
 from toolorchestra.envs.tmatr.tree import decision_tree
 

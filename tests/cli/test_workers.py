@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from waiting import until
 
-from toolorchestra.envs.episode import read_episodes
+from toolorchestra.envs.records.episode import read_episodes
 
 Run = Callable[..., Any]
 TWO = ("--workers", 2)
@@ -87,7 +87,7 @@ def test_checks_find_the_same(run: Run, quick_folder: Path) -> None:
 
 def test_attacks_on_a_part_of_the_tasks_are_those_on_all(quick_folder: Path) -> None:
     from toolorchestra.toolscale.domain_folder import load_domain
-    from toolorchestra.toolscale.verifier_attacks import AttackReport, try_attacks
+    from toolorchestra.toolscale.validation.verifier_attacks import AttackReport, try_attacks
 
     domain = load_domain(quick_folder)
     tasks = domain.tasks()[:9]

@@ -19,12 +19,12 @@ from toolorchestra.envs.checks.environment import check_environment
 from toolorchestra.envs.registration import make_multiagent
 from toolorchestra.envs.sources.questions import QuestionSource, QuestionWorld, make_question
 from toolorchestra.envs.task_source import FileSource
-from toolorchestra.toolscale.answer_slots import SlotTable
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.database.format import ParameterSpec
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_folder import builtin_domains
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
-from toolorchestra.toolscale.format import ParameterSpec
-from toolorchestra.toolscale.tool import Tool, ToolContext, ToolResult
+from toolorchestra.toolscale.tasks.answer_slots import SlotTable
+from toolorchestra.toolscale.tools.tool import Tool, ToolContext, ToolResult
 
 
 @pytest.fixture

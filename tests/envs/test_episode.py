@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from toolorchestra.envs.episode import Episode, read_episodes, write_episodes
+from toolorchestra.envs.records.episode import Episode, read_episodes, write_episodes
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import toolorchestra  # noqa: F401 - registers the environments
 from toolorchestra.agents.policies.base import play_episode
 from toolorchestra.agents.policies.registry import make_policy
 from toolorchestra.envs.base import OrchestrationEnv
-from toolorchestra.envs.episode import CallRecord, Episode, Turn
-from toolorchestra.toolscale.tool import InnerCall, Status
+from toolorchestra.envs.records.episode import CallRecord, Episode, Turn
+from toolorchestra.toolscale.tools.tool import InnerCall, Status
 
 ATTACK = "</div></style><script>alert(1)</script><img src=x onerror=alert(1)>\u202e\x1b"
 

@@ -11,13 +11,13 @@ from hypothesis import given, strategies as st
 from toolorchestra.agents.messages.model_message import ParsedCall
 from toolorchestra.agents.messages.reading import read_message
 from toolorchestra.envs import executor
-from toolorchestra.envs.episode import CallRecord, Episode
 from toolorchestra.envs.executor import ToolFaultWarning, execute
+from toolorchestra.envs.records.episode import CallRecord, Episode
+from toolorchestra.toolscale.common.errors import ExpertError, SandboxError
+from toolorchestra.toolscale.database.format import ParameterSpec
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.errors import ExpertError, SandboxError
-from toolorchestra.toolscale.format import ParameterSpec
-from toolorchestra.toolscale.session import Session
-from toolorchestra.toolscale.tool import Effect, Status, Tool, ToolContext, ToolResult
+from toolorchestra.toolscale.tasks.session import Session
+from toolorchestra.toolscale.tools.tool import Effect, Status, Tool, ToolContext, ToolResult
 
 
 class Timed(Tool):

@@ -9,13 +9,13 @@ import pytest
 from gymnasium.spaces import Discrete, Text
 from pettingzoo import AECEnv, ParallelEnv
 
-from toolorchestra.algos.rollout.starts import Start
+from toolorchestra.algos.starts import Start
 from toolorchestra.envs import make_multiagent
 from toolorchestra.envs.checks.environment import check_environment
 from toolorchestra.envs.checks.several_agents import random_messages
 from toolorchestra.envs.external import SEEDS, ExternalEnv
 from toolorchestra.envs.play import EpisodeLimits
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 
 GAME = '''
 import random
@@ -198,7 +198,7 @@ def test_an_exception_ends_that_episode_only(
 def test_episodes_that_cannot_be_reset_are_recorded_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     from toolorchestra.envs.multiagent.views import CurrentAgentEnv, RandomMessages
     from toolorchestra.envs.playing import Reset, play_all
-    from toolorchestra.envs.recording import Tally
+    from toolorchestra.envs.records.recording import Tally
 
     env = make_multiagent("guessing:game")
     kind = type(env._external)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from toolorchestra.envs.episode import CallRecord, Episode, Turn
-from toolorchestra.envs.failures import FailureCounts, pass_shares, reasons
-from toolorchestra.toolscale.tool import Status
+from toolorchestra.envs.records.episode import CallRecord, Episode, Turn
+from toolorchestra.envs.records.failures import FailureCounts, pass_shares, reasons
+from toolorchestra.toolscale.tools.tool import Status
 
 
 def episode(outcome: str, why: str, *calls: CallRecord) -> Episode:

@@ -12,8 +12,8 @@ import gymnasium as gym
 import pytest
 import yaml
 
+from toolorchestra.toolscale.answers.mentions import mentions, tokens
 from toolorchestra.toolscale.domain_folder import builtin_domains
-from toolorchestra.toolscale.mentions import mentions, tokens
 
 PLAYED: dict[str, list[dict[str, Any]]] = yaml.safe_load(
     (Path(__file__).parents[1] / "data" / "hand_played.yaml").read_text()

@@ -11,10 +11,10 @@ from gymnasium.spaces import Discrete, Text
 
 from toolorchestra.agents.policies.base import Policy
 from toolorchestra.envs import make_multiagent
-from toolorchestra.envs.episode import Episode
 from toolorchestra.envs.played import stop
 from toolorchestra.envs.playing import Reset, play_all
-from toolorchestra.envs.unjudged import fitted, named_outcome
+from toolorchestra.envs.records.episode import Episode
+from toolorchestra.envs.records.unjudged import fitted, named_outcome
 
 MENU = '<tool_call>{"name": "list_menu", "arguments": {}}</tool_call>'
 PYTHON = '<tool_call>{"name": "python", "arguments": {"code": "print(1)"}}</tool_call>'

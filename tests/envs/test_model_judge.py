@@ -18,8 +18,7 @@ from hypothesis import given, strategies as st
 
 from toolorchestra.agents.chat.base import ChatRequest, ScriptedChat
 from toolorchestra.agents.chat.replay import RecordingChat
-from toolorchestra.envs.episode import CallRecord, Episode
-from toolorchestra.envs.model_judge import (
+from toolorchestra.envs.judge.model_judge import (
     PROMPT_DIGEST,
     AnswerQuestion,
     ModelJudge,
@@ -28,10 +27,11 @@ from toolorchestra.envs.model_judge import (
     read_reply,
     results_of,
 )
+from toolorchestra.envs.records.episode import CallRecord, Episode
 from toolorchestra.envs.registration import make_multiagent
-from toolorchestra.toolscale.errors import ExpertError, OptionError, UnknownNameError
-from toolorchestra.toolscale.task import Task
-from toolorchestra.toolscale.tool import Status
+from toolorchestra.toolscale.common.errors import ExpertError, OptionError, UnknownNameError
+from toolorchestra.toolscale.tasks.task import Task
+from toolorchestra.toolscale.tools.tool import Status
 
 WORDED = "The price of O013 was as many dollars as a football team has players."
 TASK = Task(

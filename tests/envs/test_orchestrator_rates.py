@@ -15,12 +15,12 @@ import toolorchestra  # noqa: F401 - registers the environments
 from toolorchestra.agents.experts.catalog import Catalog
 from toolorchestra.agents.messages.reading import read_message
 from toolorchestra.envs import make_multiagent
-from toolorchestra.envs.episode import TOOLS, Episode
 from toolorchestra.envs.masorchestra.design_runner import was_run
 from toolorchestra.envs.orchestrator_rates import OrchestratorRates
-from toolorchestra.envs.recording import Tally
-from toolorchestra.envs.render import episode_text
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
+from toolorchestra.envs.records.episode import TOOLS, Episode
+from toolorchestra.envs.records.recording import Tally
+from toolorchestra.envs.records.render import episode_text
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
 
 RESTAURANT = "ToolOrchestra-Restaurant-v0"
 CALL = {"name": "get_dish", "arguments": {"dish_id": "D07"}}

@@ -8,8 +8,8 @@ import pytest
 
 from toolorchestra.agents.chat.base import ScriptedChat
 from toolorchestra.envs import make_multiagent
-from toolorchestra.envs.path_judge import PathJudge, sound_paths
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
+from toolorchestra.envs.judge.path_judge import PathJudge, sound_paths
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
 
 CODE = "```python\nprint(6 * 7)\n```"
 

@@ -6,18 +6,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from toolorchestra.envs.episode import Episode
 from toolorchestra.envs.executor import ToolFaultWarning
 from toolorchestra.envs.play import EpisodeLimits, Play, PlayStart
+from toolorchestra.envs.records.episode import Episode
 from toolorchestra.envs.spaces import MAX_OBSERVATION_CHARACTERS
 from toolorchestra.envs.tool_calling import CUT_NOTE, ToolCallingPlay
+from toolorchestra.toolscale.common.errors import OptionError
+from toolorchestra.toolscale.database.format import ParameterSpec
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.format import ParameterSpec
-from toolorchestra.toolscale.session import Session
-from toolorchestra.toolscale.task import Task
-from toolorchestra.toolscale.tool import Tool, ToolContext, ToolResult
-from toolorchestra.toolscale.verify import Verdict
+from toolorchestra.toolscale.tasks.session import Session
+from toolorchestra.toolscale.tasks.task import Task
+from toolorchestra.toolscale.tasks.verify import Verdict
+from toolorchestra.toolscale.tools.tool import Tool, ToolContext, ToolResult
 
 Make = Callable[..., Play]
 BOMB = "An answer that makes the verifier fail."

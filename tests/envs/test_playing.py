@@ -13,10 +13,10 @@ from toolorchestra.agents.chat.base import ChatRequest, Completion, Meter, Scrip
 from toolorchestra.agents.policies.base import Policy
 from toolorchestra.agents.policies.chat_policy import ChatPolicy
 from toolorchestra.agents.policies.registry import make_policy
-from toolorchestra.envs.episode import Episode
 from toolorchestra.envs.playing import Reset, play_all, play_many
+from toolorchestra.envs.records.episode import Episode
 from toolorchestra.envs.tool_calling import ToolCallingPlay
-from toolorchestra.toolscale.errors import ExpertError
+from toolorchestra.toolscale.common.errors import ExpertError
 
 Make = Callable[..., Any]
 

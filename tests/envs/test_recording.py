@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from toolorchestra.envs.episode import CallRecord, Episode, Turn, read_episodes
-from toolorchestra.envs.recording import Recording, Tally
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.tool import Status
+from toolorchestra.envs.records.episode import CallRecord, Episode, Turn, read_episodes
+from toolorchestra.envs.records.recording import Recording, Tally
+from toolorchestra.toolscale.common.errors import OptionError
+from toolorchestra.toolscale.tools.tool import Status
 
 Make = Callable[..., Any]
 

@@ -10,8 +10,8 @@ import pytest
 from answering import right
 from msgspec import structs
 
-from toolorchestra.envs.render import episode_text, raw_text
-from toolorchestra.toolscale.tool import InnerCall, Status
+from toolorchestra.envs.records.render import episode_text, raw_text
+from toolorchestra.toolscale.tools.tool import InnerCall, Status
 
 Make = Callable[..., Any]
 

@@ -19,7 +19,7 @@ from toolorchestra.envs.rewards import (
     outcome_reward,
     preference_rewards,
 )
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 
 TOOLS = ("local_search", "python")
 # search, python, outcome, -usd, -seconds

@@ -10,14 +10,14 @@ import msgspec
 import pytest
 
 from toolorchestra.cli import main as cli
-from toolorchestra.envs.episode import CallRecord, Episode, Turn
-from toolorchestra.envs.robustness import robustness
+from toolorchestra.envs.records.episode import CallRecord, Episode, Turn
+from toolorchestra.envs.records.robustness import robustness
 from toolorchestra.envs.task_source import FileSource
-from toolorchestra.toolscale.adversarial import make_attacked
+from toolorchestra.toolscale.common.errors import OptionError
 from toolorchestra.toolscale.domain_folder import load_domain
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.task import Call, Task, write_tasks
-from toolorchestra.toolscale.tool import Status
+from toolorchestra.toolscale.evolution.adversarial import make_attacked
+from toolorchestra.toolscale.tasks.task import Call, Task, write_tasks
+from toolorchestra.toolscale.tools.tool import Status
 
 STEAL = {
     "description": "Hands somebody else's order to Zoe; orders belong to who made them.",

@@ -15,7 +15,7 @@ from toolorchestra.agents.experts.specification import Role
 from toolorchestra.envs.masorchestra.design import Agent, Design, to_text
 from toolorchestra.envs.registration import make_multiagent
 from toolorchestra.envs.tools.experts import ExpertTool
-from toolorchestra.toolscale.tool import ToolContext
+from toolorchestra.toolscale.tools.tool import ToolContext
 
 pytestmark = pytest.mark.filterwarnings("ignore:ProcessSandbox does not isolate")  # it runs 1 / 0 only
 MODULUS, UNDEFINED = "All arithmetic is modulo 23", "What no statement defines is 0."

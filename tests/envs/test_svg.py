@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from toolorchestra.envs.svg import STYLE, box, curve, cut, document, escaped
+from toolorchestra.envs.records.svg import STYLE, box, curve, cut, document, escaped
 
 
 def test_a_document_is_xml_of_its_size_whatever_the_texts_are() -> None:

@@ -13,10 +13,10 @@ import pytest
 from answering import right
 
 from toolorchestra.envs.task_source import DomainSource, FileSource, MixtureSource
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_folder import load_domain
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
-from toolorchestra.toolscale.task import Call, read_tasks, write_tasks
+from toolorchestra.toolscale.tasks.task import Call, read_tasks, write_tasks
 
 
 @pytest.fixture

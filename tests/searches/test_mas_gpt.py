@@ -11,12 +11,12 @@ from examples.baselines.routing import RoutingEvaluation
 from examples.searches.mas_gpt import MASGPT, MASPair, paired, recorded
 from examples.searches.workflows import single
 from toolorchestra.agents.policies.base import play_episode
-from toolorchestra.algos.stats import mean_interval
+from toolorchestra.algos.reporting.stats import mean_interval
 from toolorchestra.envs.masorchestra.design import to_text
 from toolorchestra.envs.masorchestra.env import MASOrchestraEnv
 from toolorchestra.envs.masorchestra.orchestrators import make_orchestrator
-from toolorchestra.envs.recording import Recording
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.envs.records.recording import Recording
+from toolorchestra.toolscale.common.errors import OptionError
 
 SUMS, PLACES, COSTLY = (to_text(single(kind)) for kind in ("SCAgent", "ReflexionAgent", "DebateAgent"))
 

@@ -15,12 +15,12 @@ from examples.searches.supernet import EXIT, Drawn, MaAS, ScoreFlow, Supernet
 from examples.searches.workflows import Space, single
 from toolorchestra.agents.chat.base import ScriptedChat
 from toolorchestra.agents.policies.base import play_episode
-from toolorchestra.envs.episode import ABANDONED
 from toolorchestra.envs.masorchestra.design import Agent, Design, to_text
 from toolorchestra.envs.masorchestra.env import MASOrchestraEnv
 from toolorchestra.envs.masorchestra.rules import AGENTS
-from toolorchestra.toolscale.answers import final_answer
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.envs.records.episode import ABANDONED
+from toolorchestra.toolscale.answers.answers import final_answer
+from toolorchestra.toolscale.common.errors import OptionError
 
 SPACE = Space(AGENTS[:3], 4)
 

@@ -9,7 +9,7 @@ from examples.searches.strategies import METHODS, WorkflowCandidate
 from examples.searches.workflows import single
 from toolorchestra.envs.masorchestra.design import Design
 from toolorchestra.envs.masorchestra.env import MASOrchestraEnv
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
 
 
 @pytest.fixture(scope="module")

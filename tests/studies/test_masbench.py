@@ -34,12 +34,12 @@ from toolorchestra.agents.experts.catalog import Catalog
 from toolorchestra.agents.experts.simulated_expert import SimulatedExpert
 from toolorchestra.agents.policies.base import play_episode
 from toolorchestra.agents.problems import Problem, Step, kept
-from toolorchestra.algos.stats import paired_bootstrap
+from toolorchestra.algos.reporting.stats import paired_bootstrap
 from toolorchestra.envs.masorchestra.design import Design
 from toolorchestra.envs.masorchestra.env import MASOrchestraEnv
 from toolorchestra.envs.sources.masbench.sets import COUNTS
 from toolorchestra.envs.sources.masbench.tasks import truth_of
-from toolorchestra.toolscale.errors import ExpertError
+from toolorchestra.toolscale.common.errors import ExpertError
 
 COUNT = 40
 

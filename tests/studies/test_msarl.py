@@ -28,12 +28,12 @@ from examples.studies.msarl import (
     markdown,
     write,
 )
-from toolorchestra.algos.config_files import options_of, parse_options
-from toolorchestra.algos.evaluation import Scores
-from toolorchestra.algos.options_several_agents import TrainMSARL, TrainMultiGRPO
-from toolorchestra.algos.stats import crossed_bootstrap
+from toolorchestra.algos.options.config_files import options_of, parse_options
+from toolorchestra.algos.options.several_agents import TrainMSARL, TrainMultiGRPO
+from toolorchestra.algos.reporting.evaluation import Scores
+from toolorchestra.algos.reporting.stats import crossed_bootstrap
 from toolorchestra.envs.msarl import MSARLEnv
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 
 PLAN = Plan(tokens=(25, 400), calls=(1, 2), tasks=10, sft_steps=2, steps=3, seeds=(0, 1))
 ENDS = {TEAM: 0.8, SINGLE: 0.7, DELETED: 0.75}

@@ -18,7 +18,7 @@ from examples.studies.paramanager import (
     markdown,
     play,
 )
-from toolorchestra.algos.stats import mean_interval
+from toolorchestra.algos.reporting.stats import mean_interval
 
 POOL = "paramanager-unseen"
 MODELS = paramanager.POOLS[POOL]

@@ -28,12 +28,12 @@ from examples.studies.tmatr import (
     read_run,
     write,
 )
-from toolorchestra.algos.evaluation import Scores
-from toolorchestra.algos.options_several_agents import TrainTMATR
+from toolorchestra.algos.options.several_agents import TrainTMATR
+from toolorchestra.algos.reporting.evaluation import Scores
 from toolorchestra.algos.tmatr import report, select
 from toolorchestra.envs.tmatr.actions import Action
 from toolorchestra.envs.tmatr.teacher import inject_error, teach
-from toolorchestra.toolscale.errors import ToolOrchestraError
+from toolorchestra.toolscale.common.errors import ToolOrchestraError
 
 STEPS = 3
 

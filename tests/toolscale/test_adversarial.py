@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from toolorchestra.toolscale.adversarial import judge, make_attacked
+from toolorchestra.toolscale.common.errors import DomainError, OptionError
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_folder import load_domain
-from toolorchestra.toolscale.errors import DomainError, OptionError
-from toolorchestra.toolscale.task import Call, Task
+from toolorchestra.toolscale.evolution.adversarial import judge, make_attacked
+from toolorchestra.toolscale.tasks.task import Call, Task
 
 STEAL = {
     "description": "Hands somebody else's order to Zoe; orders belong to who made them.",

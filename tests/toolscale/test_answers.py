@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from toolorchestra.toolscale.answers import answers, boxed, count_votes, equal, final_answer, in_form, is_right
-from toolorchestra.toolscale.math_verifier import math_verify_installed
+from toolorchestra.toolscale.answers.answers import answers, boxed, count_votes, equal, final_answer, in_form, is_right
+from toolorchestra.toolscale.answers.math_verifier import math_verify_installed
 
 needs_math_verify = pytest.mark.skipif(not math_verify_installed(), reason="Math-Verify (extra `math`) is missing")
 

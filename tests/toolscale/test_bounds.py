@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from toolorchestra.toolscale.common.errors import DomainError
+from toolorchestra.toolscale.common.yaml_reader import convert
+from toolorchestra.toolscale.database.format import DomainSpec
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_folder import make_domain
-from toolorchestra.toolscale.errors import DomainError
-from toolorchestra.toolscale.format import DomainSpec
-from toolorchestra.toolscale.yaml_reader import convert
 
 WORLD: dict[str, Any] = {
     "name": "world",
@@ -80,7 +80,7 @@ def test_the_world_itself_is_sound() -> None:
     ],
 )
 def test_work_without_end_is_stopped(place: str, sql: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toolorchestra.toolscale.sql._MAX_TICKS", 5_000)
+    monkeypatch.setattr("toolorchestra.toolscale.database.sql._MAX_TICKS", 5_000)
     with pytest.raises(DomainError, match=r"took too long|more than 200,000 rows"):
         build(place, sql)
 

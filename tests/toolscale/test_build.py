@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from toolorchestra.toolscale.build import build_database
+from toolorchestra.toolscale.common.errors import DomainError
+from toolorchestra.toolscale.database.build import build_database
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_folder import build_domain, load_domain, make_domain, read_spec
-from toolorchestra.toolscale.errors import DomainError
 
 Broken = Callable[..., Domain]
 

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from toolorchestra.toolscale import claim as module
-from toolorchestra.toolscale.claim import Claim
-from toolorchestra.toolscale.errors import InUseError, OutputError
+from toolorchestra.toolscale.common import claim as module
+from toolorchestra.toolscale.common.claim import Claim
+from toolorchestra.toolscale.common.errors import InUseError, OutputError
 
 HOLD = """
 import sys
 from pathlib import Path
-from toolorchestra.toolscale.claim import Claim
+from toolorchestra.toolscale.common.claim import Claim
 claim = Claim.of_folder(Path(sys.argv[1])) if sys.argv[2] == "folder" else Claim(Path(sys.argv[1]))
 print("held", flush=True)
 sys.stdin.read()
@@ -110,7 +110,7 @@ def test_the_library_writes_where_there_is_no_fcntl(tmp_path: Path) -> None:
 import sys
 sys.modules["fcntl"] = None
 from pathlib import Path
-from toolorchestra.toolscale.append_only import AppendOnly
+from toolorchestra.toolscale.common.append_only import AppendOnly
 lines = AppendOnly(Path(sys.argv[1]), int, "a number")
 lines.add(3)
 lines.close()

@@ -9,7 +9,7 @@ import warnings
 
 import pytest
 
-from toolorchestra.toolscale.connection import Connection
+from toolorchestra.toolscale.database.connection import Connection
 from toolorchestra.toolscale.domain import Domain
 
 

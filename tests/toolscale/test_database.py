@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from toolorchestra.toolscale.database import Database
+from toolorchestra.toolscale.database.database import Database
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_folder import load_domain
-from toolorchestra.toolscale.session import Session
-from toolorchestra.toolscale.tool import NO_CONTEXT, Status
+from toolorchestra.toolscale.tasks.session import Session
+from toolorchestra.toolscale.tools.tool import NO_CONTEXT, Status
 
 
 def pickled(value: Any) -> Any:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from toolorchestra.toolscale.detours import Detours
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.task import Call, Task
+from toolorchestra.toolscale.tasks.task import Call, Task
+from toolorchestra.toolscale.validation.detours import Detours
 
 
 @pytest.fixture

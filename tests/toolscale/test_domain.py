@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from toolorchestra.toolscale.common.errors import DomainError, UnknownNameError
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_folder import builtin_domains, load_domain, read_spec
-from toolorchestra.toolscale.errors import DomainError, UnknownNameError
 
 P = {"type": "string", "description": "p"}
 

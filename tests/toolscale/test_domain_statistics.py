@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.domain_card import card, statistics_page
 from toolorchestra.toolscale.domain_folder import make_domain
-from toolorchestra.toolscale.domain_statistics import figures, statistics
-from toolorchestra.toolscale.task import Call, Task
-from toolorchestra.toolscale.text_statistics import nearest_similarity, words
+from toolorchestra.toolscale.export.domain_card import card, statistics_page
+from toolorchestra.toolscale.export.domain_statistics import figures, statistics
+from toolorchestra.toolscale.export.text_statistics import nearest_similarity, words
+from toolorchestra.toolscale.tasks.task import Call, Task
 
 
 def task(number: int, instruction: str, *calls: str, **fields: object) -> Task:

@@ -9,9 +9,9 @@ from hypothesis import given, strategies as st
 
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_folder import load_domain
-from toolorchestra.toolscale.entities import EntityFact, EntityIndex
-from toolorchestra.toolscale.referring_expressions import Finder
-from toolorchestra.toolscale.task import Call
+from toolorchestra.toolscale.evolution.referring_expressions import Finder
+from toolorchestra.toolscale.requests.entities import EntityFact, EntityIndex
+from toolorchestra.toolscale.tasks.task import Call
 
 
 @pytest.fixture(scope="module")

@@ -15,16 +15,16 @@ from typing import Any
 import msgspec
 import pytest
 
+from toolorchestra.toolscale.common.errors import DomainError
+from toolorchestra.toolscale.database.format import Operator
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_folder import build_domain, load_domain
-from toolorchestra.toolscale.errors import DomainError
-from toolorchestra.toolscale.evolution import LEAST, Evolver, evolve
-from toolorchestra.toolscale.evolution_operators import OPERATORS, TaskDraft
-from toolorchestra.toolscale.format import Operator
-from toolorchestra.toolscale.intents import difficulty
-from toolorchestra.toolscale.lookups import unshown_ids, with_needed_lookups
-from toolorchestra.toolscale.task import Call, Task
-from toolorchestra.toolscale.verifier_mutations import try_verifier
+from toolorchestra.toolscale.evolution.evolution import LEAST, Evolver, evolve
+from toolorchestra.toolscale.evolution.operators import OPERATORS, TaskDraft
+from toolorchestra.toolscale.requests.intents import difficulty
+from toolorchestra.toolscale.requests.lookups import unshown_ids, with_needed_lookups
+from toolorchestra.toolscale.tasks.task import Call, Task
+from toolorchestra.toolscale.validation.verifier_mutations import try_verifier
 
 MEMO: dict[str, Any] = {
     "description": "Look a customer's orders of a day up.",
@@ -260,7 +260,7 @@ def test_neither_the_order_of_sets_nor_the_process_matters(domain: Domain, folde
         "import sys, hashlib, msgspec\n"
         "from pathlib import Path\n"
         "from toolorchestra.toolscale.domain_folder import load_domain\n"
-        "from toolorchestra.toolscale.evolution import evolve\n"
+        "from toolorchestra.toolscale.evolution.evolution import evolve\n"
         "domain = load_domain(Path(sys.argv[1]))\n"
         f"found = evolve(domain, domain.tasks(), {counts!r}, 0)[0]\n"
         "print(hashlib.sha256(msgspec.json.encode(found)).hexdigest())"
@@ -330,7 +330,7 @@ def test_other_operators_make_up_for_one_that_finds_too_few(mini: Domain) -> Non
 def test_a_share_that_cannot_be_reached_is_refused(
     mini: Domain, edited: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("toolorchestra.toolscale.evolution.OPERATORS", {"indirect": OPERATORS["indirect"]})
+    monkeypatch.setattr("toolorchestra.toolscale.evolution.evolution.OPERATORS", {"indirect": OPERATORS["indirect"]})
     with pytest.raises(DomainError, match=r"Expected 20% evolved tasks, and 13 more are needed .*\(indirect 0\)"):
         evolve(mini, mini.tasks(), {"share": 0.2}, 0)
     for wrong in ({"share": 2}, {"share": 1.5}, {"chain": 0.5}):
@@ -382,7 +382,7 @@ def test_what_an_evolved_request_names_can_be_looked_up(named: Domain, operator:
 
 
 def test_a_draft_with_an_id_that_nothing_shows_is_dropped(named: Domain, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toolorchestra.toolscale.evolution_operators._lookups", lambda *_, **__: ())
+    monkeypatch.setattr("toolorchestra.toolscale.evolution.operators._lookups", lambda *_, **__: ())
     evolver = Evolver(named, named.tasks())
     found, dropped = evolver.tasks("chain", "names", 12)
     evolver.close()

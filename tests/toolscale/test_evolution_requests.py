@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
+from toolorchestra.toolscale.database.format import Operator
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_folder import builtin_domains, load_domain, make_domain, read_spec
-from toolorchestra.toolscale.entities import EntityIndex
-from toolorchestra.toolscale.evolution import LEAST, evolve
-from toolorchestra.toolscale.evolution_operators import OPERATORS
-from toolorchestra.toolscale.evolution_requests import Request, Requests
-from toolorchestra.toolscale.evolution_templates import TEMPLATES, own
-from toolorchestra.toolscale.format import Operator
-from toolorchestra.toolscale.task import Call, Task
-from toolorchestra.toolscale.wording import FRAMES
-from toolorchestra.toolscale.wording_checks import MAX_IDS, check_wording, raw_ids, share_with_ids
+from toolorchestra.toolscale.evolution.evolution import LEAST, evolve
+from toolorchestra.toolscale.evolution.operators import OPERATORS
+from toolorchestra.toolscale.evolution.requests import Request, Requests
+from toolorchestra.toolscale.evolution.templates import TEMPLATES, own
+from toolorchestra.toolscale.requests.entities import EntityIndex
+from toolorchestra.toolscale.requests.wording import FRAMES
+from toolorchestra.toolscale.requests.wording_checks import MAX_IDS, check_wording, raw_ids, share_with_ids
+from toolorchestra.toolscale.tasks.task import Call, Task
 
 ORDER = {
     "table": "orders",

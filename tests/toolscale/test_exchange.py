@@ -11,13 +11,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from toolorchestra.toolscale.answers.typed_answers import TypedAnswer, judge_typed
+from toolorchestra.toolscale.common.errors import OptionError, TaskError, UnknownNameError
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_folder import builtin_domains, load_domain
-from toolorchestra.toolscale.errors import OptionError, TaskError, UnknownNameError
-from toolorchestra.toolscale.exchange import export_tasks, import_tasks
-from toolorchestra.toolscale.exchange_rows import OURS, tau2_row
-from toolorchestra.toolscale.task import Call, Task
-from toolorchestra.toolscale.typed_answers import TypedAnswer, judge_typed
+from toolorchestra.toolscale.export.exchange import export_tasks, import_tasks
+from toolorchestra.toolscale.export.exchange_rows import OURS, tau2_row
+from toolorchestra.toolscale.tasks.task import Call, Task
 
 needs_parquet = pytest.mark.skipif(find_spec("pyarrow") is None, reason="comes with the extra `train`")
 PLACES = [

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from toolorchestra.toolscale.errors import TaskError
-from toolorchestra.toolscale.expressions import FORMATS, FORMATS_BY_TODAY, evaluate, fill, lookup
+from toolorchestra.toolscale.common.errors import TaskError
+from toolorchestra.toolscale.tools.expressions import FORMATS, FORMATS_BY_TODAY, evaluate, fill, lookup
 
 SCOPE = {
     "name": "Ada",

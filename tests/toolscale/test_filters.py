@@ -11,11 +11,11 @@ import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
+from toolorchestra.toolscale.common.errors import OptionError
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_folder import BuildInfo, build_domain, load_domain, save_tasks
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.filters import BUILD, Report, apply_filters
-from toolorchestra.toolscale.task import Call, Task
+from toolorchestra.toolscale.requests.filters import BUILD, Report, apply_filters
+from toolorchestra.toolscale.tasks.task import Call, Task
 
 
 def results(report: Report) -> dict[str, int]:
@@ -125,7 +125,7 @@ WORDS = st.lists(st.sampled_from(list("abcdefgh")), min_size=1, max_size=12)
 def test_the_index_finds_every_near_duplicate_that_comparing_all_pairs_finds(
     mini: Domain, texts: list[list[str]]
 ) -> None:
-    from toolorchestra.toolscale.filters import NEAR, _near
+    from toolorchestra.toolscale.requests.filters import NEAR, _near
 
     task = clean(mini)[0]
     tasks = [altered(task, id=str(i), instruction=" ".join(text), bindings={}) for i, text in enumerate(texts)]
@@ -139,7 +139,7 @@ def test_the_index_finds_every_near_duplicate_that_comparing_all_pairs_finds(
 
 
 def test_only_tasks_that_share_a_rare_word_are_compared(mini: Domain, monkeypatch: pytest.MonkeyPatch) -> None:
-    from toolorchestra.toolscale import filters
+    from toolorchestra.toolscale.requests import filters
 
     compared: list[object] = []
     similarity = filters._similarity
@@ -164,7 +164,7 @@ def test_a_test_task_that_was_seen_in_training_takes_the_training_task_out(mini:
 
 
 def test_the_same_bindings_of_an_intent_in_train_and_test_are_a_leak(mini: Domain) -> None:
-    from toolorchestra.toolscale.filters import _leaks
+    from toolorchestra.toolscale.requests.filters import _leaks
 
     tested = next(task for task in mini.tasks() if task.split == "test")
     leak = altered(tested, split="train", reference_calls=(), instruction="x")

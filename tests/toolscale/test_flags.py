@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from toolorchestra.toolscale.errors import DomainError, OptionError, UnknownNameError
-from toolorchestra.toolscale.flags import error_in_flags, in_flags
+from toolorchestra.toolscale.common.errors import DomainError, OptionError, UnknownNameError
+from toolorchestra.toolscale.common.flags import error_in_flags, in_flags
 
 OPTIONS = ["env", "env_options", "policy_options", "max_ids", "beta", "evaluate_only", "n"]
 WORDS = [*("rollout", "E", "--policy-options", "votes", "0"), *("--env-options", "max_calls", "-1", "helpers", "none")]

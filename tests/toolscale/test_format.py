@@ -8,8 +8,8 @@ import msgspec
 import pytest
 import yaml
 
+from toolorchestra.toolscale.database.format import DomainSpec, Recipe, ToolSpec, json_schema
 from toolorchestra.toolscale.domain_folder import read_spec
-from toolorchestra.toolscale.format import DomainSpec, Recipe, ToolSpec, json_schema
 
 
 def test_the_json_schema_accepts_what_the_loader_accepts(mini_folder: Path) -> None:

@@ -7,10 +7,10 @@ import warnings
 import pytest
 from hypothesis import given, strategies as st
 
-from toolorchestra.toolscale.errors import UnknownNameError
-from toolorchestra.toolscale.format import ToolSpec
-from toolorchestra.toolscale.functions import FunctionTool, calculator, look_calendar
-from toolorchestra.toolscale.tool import NO_CONTEXT, Status
+from toolorchestra.toolscale.common.errors import UnknownNameError
+from toolorchestra.toolscale.database.format import ToolSpec
+from toolorchestra.toolscale.tools.functions import FunctionTool, calculator, look_calendar
+from toolorchestra.toolscale.tools.tool import NO_CONTEXT, Status
 
 TODAY = datetime.date(2025, 7, 23)  # a Wednesday
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from toolorchestra.toolscale import generate as generation
+from toolorchestra.toolscale.common.errors import OptionError, TaskError, UnknownNameError
 from toolorchestra.toolscale.domain_folder import load_domain
-from toolorchestra.toolscale.errors import OptionError, TaskError, UnknownNameError
 from toolorchestra.toolscale.generate import generate
-from toolorchestra.toolscale.task import read_tasks, solution_key
+from toolorchestra.toolscale.tasks.task import read_tasks, solution_key
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
+from toolorchestra.toolscale.answers.typed_answers import judge_typed
 from toolorchestra.toolscale.domain_folder import builtin_domains, load_domain
-from toolorchestra.toolscale.typed_answers import judge_typed
 
 ENTRIES: dict[str, list[dict[str, Any]]] = yaml.safe_load(
     (Path(__file__).parents[1] / "data" / "typed_answers.yaml").read_text(encoding="utf-8")

@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from toolorchestra.toolscale.common.errors import DomainError
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.errors import DomainError
-from toolorchestra.toolscale.intents import difficulty, make_tasks
-from toolorchestra.toolscale.task import Call
-from toolorchestra.toolscale.tool import Status
+from toolorchestra.toolscale.requests.intents import difficulty, make_tasks
+from toolorchestra.toolscale.tasks.task import Call
+from toolorchestra.toolscale.tools.tool import Status
 
 Broken = Callable[..., Domain]
 

@@ -9,9 +9,16 @@ import pytest
 
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_folder import builtin_domains, load_domain
-from toolorchestra.toolscale.lookups import finds, joined, raw_ids, unshown_ids, with_later_stages, with_needed_lookups
-from toolorchestra.toolscale.session import Session
-from toolorchestra.toolscale.task import Call, Task, after_lookups
+from toolorchestra.toolscale.requests.lookups import (
+    finds,
+    joined,
+    raw_ids,
+    unshown_ids,
+    with_later_stages,
+    with_needed_lookups,
+)
+from toolorchestra.toolscale.tasks.session import Session
+from toolorchestra.toolscale.tasks.task import Call, Task, after_lookups
 
 SAMPLE = 6
 """Of so many tasks one is tried."""

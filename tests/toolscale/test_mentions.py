@@ -5,7 +5,7 @@ import datetime
 import pytest
 from hypothesis import given, strategies as st
 
-from toolorchestra.toolscale.mentions import mentions, tokens
+from toolorchestra.toolscale.answers.mentions import mentions, tokens
 
 
 def mentioned(text: str, fact: str) -> bool:

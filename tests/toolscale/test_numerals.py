@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from toolorchestra.toolscale.numerals import number_of_words, plain_digits
+from toolorchestra.toolscale.answers.numerals import number_of_words, plain_digits
 
 
 @pytest.mark.parametrize(

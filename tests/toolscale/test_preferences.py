@@ -14,9 +14,10 @@ from toolorchestra.agents.experts.catalog import Catalog
 from toolorchestra.envs.task_source import make_source
 from toolorchestra.envs.tools.toolkit import Toolkit
 from toolorchestra.toolscale import preferences
+from toolorchestra.toolscale.common.errors import OptionError
+from toolorchestra.toolscale.common.jsonl import write_jsonl
+from toolorchestra.toolscale.common.yaml_reader import parse_yaml
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.jsonl import write_jsonl
 from toolorchestra.toolscale.preferences import (
     COMPONENTS,
     PreferencePair,
@@ -29,8 +30,7 @@ from toolorchestra.toolscale.preferences import (
     read_pairs,
     tool_facts,
 )
-from toolorchestra.toolscale.tool import ToolOrigin
-from toolorchestra.toolscale.yaml_reader import parse_yaml
+from toolorchestra.toolscale.tools.tool import ToolOrigin
 
 TOOLS = [
     ToolFacts("web_search", price=0.01, latency=2.0),

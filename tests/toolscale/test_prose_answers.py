@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolorchestra.toolscale.prose_answers import MAX_CHARACTERS, judge_mentions
+from toolorchestra.toolscale.answers.prose_answers import MAX_CHARACTERS, judge_mentions
 
 FACTS = (("$1,234.50",), ("soup", "broth"), ("2025-07-30",))
 

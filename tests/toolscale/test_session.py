@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from toolorchestra.toolscale.database import Changes
+from toolorchestra.toolscale.database.database import Changes
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.guess import Guesser
-from toolorchestra.toolscale.session import Session
-from toolorchestra.toolscale.tool import Status, Tool, ToolContext, ToolResult
+from toolorchestra.toolscale.tasks.session import Session
+from toolorchestra.toolscale.tools.guess import Guesser
+from toolorchestra.toolscale.tools.tool import Status, Tool, ToolContext, ToolResult
 
 Call = Callable[..., ToolResult]
 
@@ -117,7 +117,7 @@ def test_an_interrupted_write_leaves_nothing_behind_and_takes_nothing_along(
     play(mini, session, later)
     before = tables(session), session.touched(), session.operated.copy()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("toolorchestra.toolscale.session._MAX_TICKS", 10)
+        patch.setattr("toolorchestra.toolscale.tasks.session._MAX_TICKS", 10)
         assert session.call(mini.tools["spin_writing"], {}).status is Status.TIMEOUT
     assert (tables(session), session.touched(), session.operated) == before
     session.reset()
@@ -286,12 +286,12 @@ def test_rows_are_read_anew_after_a_write_and_known_again_after_a_reset(
 
 def test_no_more_is_known_than_memory_is_meant_for(mini: Domain, monkeypatch: pytest.MonkeyPatch) -> None:
     session, known = mini.session(), mini.database.known_reads
-    monkeypatch.setattr("toolorchestra.toolscale.session._MAX_KNOWN_READS", 3)
+    monkeypatch.setattr("toolorchestra.toolscale.tasks.session._MAX_KNOWN_READS", 3)
     known.clear()
     for number in range(8):
         reads(session, mini, "get_order", order_id=f"O00{number}")
         assert len(known) <= 3
-    monkeypatch.setattr("toolorchestra.toolscale.session._MAX_KNOWN_BYTES", 5)
+    monkeypatch.setattr("toolorchestra.toolscale.tasks.session._MAX_KNOWN_BYTES", 5)
     known.clear()
     assert reads(session, mini, "get_order", order_id="O001").status is Status.OK
     assert not known

@@ -11,9 +11,7 @@ import faker
 import msgspec
 import pytest
 
-from toolorchestra.toolscale.adversarial import PAPER_SIZE, make_attacked
 from toolorchestra.toolscale.domain import SPLITS, Domain
-from toolorchestra.toolscale.domain_card import card, statistics_page
 from toolorchestra.toolscale.domain_folder import (
     BUILTIN,
     BuildInfo,
@@ -22,9 +20,11 @@ from toolorchestra.toolscale.domain_folder import (
     make_domain,
     read_spec,
 )
-from toolorchestra.toolscale.domain_statistics import PAPER_SIZES, Statistics, request_statistics, statistics
-from toolorchestra.toolscale.evolution_operators import OPERATORS
-from toolorchestra.toolscale.text_statistics import TextStatistics
+from toolorchestra.toolscale.evolution.adversarial import PAPER_SIZE, make_attacked
+from toolorchestra.toolscale.evolution.operators import OPERATORS
+from toolorchestra.toolscale.export.domain_card import card, statistics_page
+from toolorchestra.toolscale.export.domain_statistics import PAPER_SIZES, Statistics, request_statistics, statistics
+from toolorchestra.toolscale.export.text_statistics import TextStatistics
 
 COMMON = {"least_level": 40, "long": 0.12, "branches": 0.18, "refuses": 0.07, "sequences": 75, "unseen_levels": 4}
 LEAST: dict[str, dict[str, float]] = {

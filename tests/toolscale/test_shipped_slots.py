@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from toolorchestra.toolscale.answer_slots import OUTCOME
+from toolorchestra.toolscale.answers.typed_answers import judge_typed
 from toolorchestra.toolscale.domain_folder import builtin_domains, load_domain
-from toolorchestra.toolscale.typed_answers import judge_typed
+from toolorchestra.toolscale.tasks.answer_slots import OUTCOME
 
 VAGUE = re.compile(r"(answer|number|value|id|name|date|time|amount)(_\d+)?")
 MAX_MEAN_LENGTH = 200  # characters of the slots of a task

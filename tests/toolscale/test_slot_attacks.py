@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from toolorchestra.toolscale import verify as verification
+from toolorchestra.toolscale.answers.typed_answers import AnswerSlot, TypedAnswer, judge_typed, readings
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.slot_attacks import attempts, neighbours_of, slots_of, spellings, wrong_answers
-from toolorchestra.toolscale.typed_answers import AnswerSlot, TypedAnswer, judge_typed, readings
-from toolorchestra.toolscale.verifier_attacks import try_attacks
+from toolorchestra.toolscale.tasks import verify as verification
+from toolorchestra.toolscale.validation.slot_attacks import attempts, neighbours_of, slots_of, spellings, wrong_answers
+from toolorchestra.toolscale.validation.verifier_attacks import try_attacks
 
 
 def one(slot: AnswerSlot, right: set[str], value: Any) -> TypedAnswer:

@@ -8,16 +8,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from toolorchestra.toolscale.build import create_schema
-from toolorchestra.toolscale.connection import Connection
+from toolorchestra.toolscale.common.errors import DomainError
+from toolorchestra.toolscale.database.build import create_schema
+from toolorchestra.toolscale.database.connection import Connection
+from toolorchestra.toolscale.database.format import ToolSpec
+from toolorchestra.toolscale.database.sql import prepare_connection
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.errors import DomainError
-from toolorchestra.toolscale.format import ToolSpec
-from toolorchestra.toolscale.session import Session
-from toolorchestra.toolscale.sql import prepare_connection
-from toolorchestra.toolscale.sqltool import SqlTool
-from toolorchestra.toolscale.tool import ArgumentError, Status, ToolResult
-from toolorchestra.toolscale.tool_compiler import compile_tool
+from toolorchestra.toolscale.tasks.session import Session
+from toolorchestra.toolscale.tools.sqltool import SqlTool
+from toolorchestra.toolscale.tools.tool import ArgumentError, Status, ToolResult
+from toolorchestra.toolscale.tools.tool_compiler import compile_tool
 
 Compile = Callable[..., SqlTool]
 

@@ -9,8 +9,8 @@ from fractions import Fraction
 import pytest
 from hypothesis import given, strategies as st
 
-from toolorchestra.toolscale.symbolic import UnreadableError, Value, root, symbol
-from toolorchestra.toolscale.symbolic_reader import read
+from toolorchestra.toolscale.answers.symbolic import UnreadableError, Value, root, symbol
+from toolorchestra.toolscale.answers.symbolic_reader import read
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from toolorchestra.toolscale.domain_card import BESIDE, statistics_page
-from toolorchestra.toolscale.domain_statistics import statistics
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.text_statistics import (
+from toolorchestra.toolscale.common.errors import OptionError
+from toolorchestra.toolscale.export.domain_card import BESIDE, statistics_page
+from toolorchestra.toolscale.export.domain_statistics import statistics
+from toolorchestra.toolscale.export.text_statistics import (
     TextStatistics,
     read_requests,
     reading_ease,
@@ -99,7 +99,7 @@ def test_what_is_no_file_of_requests_is_refused(tmp_path: Path, content: str, me
 def test_a_missing_or_huge_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(OptionError, match="cannot be read"):
         read_requests(tmp_path / "none.json")
-    monkeypatch.setattr("toolorchestra.toolscale.text_statistics.MAX_BYTES", 3)
+    monkeypatch.setattr("toolorchestra.toolscale.export.text_statistics.MAX_BYTES", 3)
     (tmp_path / "big.json").write_text('[{"instruction": "x"}]')
     with pytest.raises(OptionError, match="larger than 3 bytes"):
         read_requests(tmp_path / "big.json")

@@ -8,10 +8,16 @@ import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
-from toolorchestra.toolscale.answer_slots import SlotTable
+from toolorchestra.toolscale.answers.typed_answers import (
+    MAX_CHARACTERS,
+    AnswerSlot,
+    TypedAnswer,
+    judge_typed,
+    reads_right,
+)
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.task import Call, Task
-from toolorchestra.toolscale.typed_answers import MAX_CHARACTERS, AnswerSlot, TypedAnswer, judge_typed, reads_right
+from toolorchestra.toolscale.tasks.answer_slots import SlotTable
+from toolorchestra.toolscale.tasks.task import Call, Task
 
 Facts = list[list[str]]
 

@@ -8,10 +8,10 @@ import pytest
 
 from toolorchestra.agents.chat.base import ChatRequest
 from toolorchestra.agents.chat.openai_chat import OpenAIChat
-from toolorchestra.envs.recording import Recording
-from toolorchestra.toolscale.append_only import AppendOnly
-from toolorchestra.toolscale.errors import ExpertError
-from toolorchestra.toolscale.urls import without_credentials
+from toolorchestra.envs.records.recording import Recording
+from toolorchestra.toolscale.common.append_only import AppendOnly
+from toolorchestra.toolscale.common.errors import ExpertError
+from toolorchestra.toolscale.common.urls import without_credentials
 
 URL = "http://ada:sesame@127.0.0.1:9/v1?api-key=sk-123"
 

@@ -8,14 +8,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from toolorchestra.toolscale import verify as verification
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_folder import load_domain
-from toolorchestra.toolscale.guess import Guesser
-from toolorchestra.toolscale.other_lookups import with_other_lookups
-from toolorchestra.toolscale.slot_attacks import slots_of
-from toolorchestra.toolscale.tool import Status
-from toolorchestra.toolscale.verifier_mutations import OTHER_LOOKUP, mutants, try_verifier, variants
+from toolorchestra.toolscale.tasks import verify as verification
+from toolorchestra.toolscale.tools.guess import Guesser
+from toolorchestra.toolscale.tools.tool import Status
+from toolorchestra.toolscale.validation.other_lookups import with_other_lookups
+from toolorchestra.toolscale.validation.slot_attacks import slots_of
+from toolorchestra.toolscale.validation.verifier_mutations import OTHER_LOOKUP, mutants, try_verifier, variants
 
 
 def test_a_sound_verifier_fails_every_mutant_and_passes_every_variant(mini: Domain) -> None:

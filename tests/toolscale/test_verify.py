@@ -7,12 +7,12 @@ import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
-from toolorchestra.toolscale import verify as verification
+from toolorchestra.toolscale.common.errors import TaskError
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.errors import TaskError
-from toolorchestra.toolscale.task import Call, Task
-from toolorchestra.toolscale.tool import Status
-from toolorchestra.toolscale.verify import Verdict, Verifier
+from toolorchestra.toolscale.tasks import verify as verification
+from toolorchestra.toolscale.tasks.task import Call, Task
+from toolorchestra.toolscale.tasks.verify import Verdict, Verifier
+from toolorchestra.toolscale.tools.tool import Status
 
 Step = tuple[str, dict[str, Any]]
 Judge = Callable[..., Verdict]

@@ -8,7 +8,7 @@ import unicodedata
 import pytest
 from hypothesis import given, strategies as st
 
-from toolorchestra.toolscale.visible import visible
+from toolorchestra.toolscale.common.visible import visible
 
 
 def test_what_would_be_obeyed_is_written_out() -> None:

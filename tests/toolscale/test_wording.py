@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 import yaml
 
+from toolorchestra.toolscale.answers.mentions import tokens
+from toolorchestra.toolscale.common.errors import DomainError
+from toolorchestra.toolscale.database.format import IntentSpec
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.errors import DomainError
-from toolorchestra.toolscale.expressions import placeholders
-from toolorchestra.toolscale.format import IntentSpec
-from toolorchestra.toolscale.mentions import tokens
-from toolorchestra.toolscale.task import Task
-from toolorchestra.toolscale.wording import FRAMES, REGISTERS, WordScope, worded
+from toolorchestra.toolscale.requests.wording import FRAMES, REGISTERS, WordScope, worded
+from toolorchestra.toolscale.tasks.task import Task
+from toolorchestra.toolscale.tools.expressions import placeholders
 
 Broken = Callable[..., Domain]
 Many = list[Task]
@@ -126,7 +126,7 @@ def test_the_same_bindings_give_the_same_wording(domain: Domain, asked: Many) ->
 
 
 def test_a_request_must_state_what_the_look_up_takes(domain: Domain, asked: Many) -> None:
-    from toolorchestra.toolscale.wording import named_entries
+    from toolorchestra.toolscale.requests.wording import named_entries
 
     task = next(task for task in asked if task.lookups)
     intent, session = domain.spec.intents["ask_price"], domain.session()
@@ -180,7 +180,7 @@ def test_ways_of_naming_are_checked(broken: Broken, name: dict[str, Any], messag
 
 
 def test_names_of_a_list_of_entries_are_a_list() -> None:
-    from toolorchestra.toolscale.wording import NamedEntry
+    from toolorchestra.toolscale.requests.wording import NamedEntry
 
     intent = IntentSpec("", "", ["a", "b"], "", names={"guests": {"guest": "$ids"}})
     entries = [NamedEntry(key, {"name": key}, (), ()) for key in ("Ada", "Bo")]
@@ -212,7 +212,7 @@ def test_what_a_reference_call_tells_may_be_said_without_looking_it_up(edited: C
 
 
 def test_an_entry_that_a_result_lists_alone_is_found(edited: Callable[..., Any]) -> None:
-    from toolorchestra.toolscale.wording import _holds
+    from toolorchestra.toolscale.requests.wording import _holds
 
     assert _holds({"hotel": "H01", "rooms": ["H01-D"]}, "H01-D")
     assert not _holds({"hotel": "H01", "rooms": ["H01-D", "H01-F"]}, "H01-D")

@@ -8,8 +8,14 @@ import pytest
 
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_folder import builtin_domains, load_domain, make_domain, read_spec
-from toolorchestra.toolscale.lookups import ids_in, raw_ids
-from toolorchestra.toolscale.wording_checks import MAX_IDS, check_wording, is_sentence, share_with_ids, text_faults
+from toolorchestra.toolscale.requests.lookups import ids_in, raw_ids
+from toolorchestra.toolscale.requests.wording_checks import (
+    MAX_IDS,
+    check_wording,
+    is_sentence,
+    share_with_ids,
+    text_faults,
+)
 
 WORDED = builtin_domains()
 """Domains of the library whose requests are phrased by register."""

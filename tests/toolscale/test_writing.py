@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from toolorchestra.toolscale.claim import Claim
-from toolorchestra.toolscale.errors import OutputError
-from toolorchestra.toolscale.jsonl import write_jsonl
-from toolorchestra.toolscale.task import Task
-from toolorchestra.toolscale.writing import make_folder, whole_file, whole_folder, write_whole
+from toolorchestra.toolscale.common.claim import Claim
+from toolorchestra.toolscale.common.errors import OutputError
+from toolorchestra.toolscale.common.jsonl import write_jsonl
+from toolorchestra.toolscale.common.writing import make_folder, whole_file, whole_folder, write_whole
+from toolorchestra.toolscale.tasks.task import Task
 
 
 @contextmanager

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from hypothesis import example, given, strategies as st
 
-from toolorchestra.toolscale.errors import DomainError
-from toolorchestra.toolscale.format import TableSpec
-from toolorchestra.toolscale.yaml_reader import convert, dump_yaml, parse_yaml
+from toolorchestra.toolscale.common.errors import DomainError
+from toolorchestra.toolscale.common.yaml_reader import convert, dump_yaml, parse_yaml
+from toolorchestra.toolscale.database.format import TableSpec
 
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=30)
 VALUES = st.recursive(
@@ -62,8 +62,8 @@ def test_a_wrong_value_is_named_by_its_place() -> None:
 def test_threads_may_use_a_type_for_the_first_time_at_once() -> None:
     code = """
 import os, sys, threading
-from toolorchestra.toolscale.format import ToolSpec
-from toolorchestra.toolscale.yaml_reader import convert
+from toolorchestra.toolscale.database.format import ToolSpec
+from toolorchestra.toolscale.common.yaml_reader import convert
 
 def use():
     together.wait()

@@ -3,18 +3,16 @@
 In both cases the result is the YAML that a person would write; `toolorchestra.toolscale.domain_folder` builds it.
 ``docs/synth.md`` and ``docs/from_sqlite.md`` describe how.
 
-Texts are data: ``prompts.yaml``, ``derived_tools.yaml``, ``derived_requests.yaml``, ``words.yaml``.
+Texts are data: ``prompts.yaml``, ``derived_tools.yaml``, ``derived_requests.yaml``.
 
     pipeline, stages, table_filler     a domain from a title: the whole, its stages, records
     model_queries, answer_store        asking the model, with repairs; keeping its answers
-    templates, answer_checks, draft    prompts, checks of answers, the parts of the domain so far
+    answer_checks, draft               checks of answers, the parts of the domain so far
     preference_generation              preferences between tools, written and judged by models
     from_sqlite                        a domain from a SQLite file
-    sqlite_file, schema_analysis       reading the file; finding keys, references and kinds of columns
-    foreign_keys, values, tables       (their parts)
-    derive, *_tools, *_requests        the tools and requests derived from tables
-    naming, names_file                 words for names, and names given by a file
-    recipes, sampling                  recipes for columns, records like those found
+    tables/                            reading the file; finding keys, references and kinds of columns
+    derived/                           the tools and requests derived from tables
+    recipes                            recipes for columns
 """
 
 import lazy_loader

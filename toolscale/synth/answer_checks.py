@@ -17,11 +17,11 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import replace
 
-from toolorchestra.toolscale.errors import ToolOrchestraError, unknown_name
-from toolorchestra.toolscale.format import ConsistencySpec, IntentSpec, Name, Recipe, TableSpec
+from toolorchestra.toolscale.answers.thoughts import split_thoughts
+from toolorchestra.toolscale.common.errors import ToolOrchestraError, unknown_name
+from toolorchestra.toolscale.common.yaml_reader import MAX_CHARACTERS, convert, parse_yaml
+from toolorchestra.toolscale.database.format import ConsistencySpec, IntentSpec, Name, Recipe, TableSpec
 from toolorchestra.toolscale.synth.model_queries import InvalidError
-from toolorchestra.toolscale.thoughts import split_thoughts
-from toolorchestra.toolscale.yaml_reader import MAX_CHARACTERS, convert, parse_yaml
 
 MAX_ROWS = 3_000
 """Rows of a table."""

@@ -1,7 +1,7 @@
 """Questions to a model, and the store of its answers: an answered question is not sent again.
 
-The store is one append-only JSONL file (`toolorchestra.toolscale.append_only`): an answer is on disk before anything is
-made of it.
+The store is one append-only JSONL file (`toolorchestra.toolscale.common.append_only`): an answer is on disk before
+anything is made of it.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Protocol
 
 import msgspec
 
-from toolorchestra.toolscale.append_only import AppendingError, AppendOnly
-from toolorchestra.toolscale.errors import ExpertError, InUseError, OutputError, SynthesisError
-from toolorchestra.toolscale.yaml_reader import convert, read_yaml
+from toolorchestra.toolscale.common.append_only import AppendingError, AppendOnly
+from toolorchestra.toolscale.common.errors import ExpertError, InUseError, OutputError, SynthesisError
+from toolorchestra.toolscale.common.yaml_reader import convert, read_yaml
 
 
 class ModelQuestion(msgspec.Struct, frozen=True):

@@ -17,14 +17,14 @@ from typing import Any
 
 import msgspec
 
-from toolorchestra.toolscale.build import build_database
-from toolorchestra.toolscale.connection import Connection
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.format import ConsistencySpec, DomainSpec, IntentSpec, TableSpec, ToolSpec
-from toolorchestra.toolscale.sql import primary_key, quote, read_only
-from toolorchestra.toolscale.synth.templates import prompt
-from toolorchestra.toolscale.writing import write_whole
-from toolorchestra.toolscale.yaml_reader import dump_yaml
+from toolorchestra.toolscale.common.errors import OptionError
+from toolorchestra.toolscale.common.writing import write_whole
+from toolorchestra.toolscale.common.yaml_reader import dump_yaml
+from toolorchestra.toolscale.database.build import build_database
+from toolorchestra.toolscale.database.connection import Connection
+from toolorchestra.toolscale.database.format import ConsistencySpec, DomainSpec, IntentSpec, TableSpec, ToolSpec
+from toolorchestra.toolscale.database.sql import primary_key, quote, read_only
+from toolorchestra.toolscale.synth.derived.templates import prompt
 
 _FILES: dict[str, tuple[str, ...]] = {
     "domain.yaml": ("name", "title", "description", "today", "seed", "tables", "consistency"),

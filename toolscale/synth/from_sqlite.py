@@ -1,9 +1,9 @@
 """A domain from an external SQLite file: its tables become the world, its schema the tools and tasks.
 
-The file is analysed (`toolorchestra.toolscale.synth.schema_analysis`), tools and requests are derived from what was
-found (`derive`), and all of it is tried with the machinery that builds and validates domains: an intent
-stays only if it makes tasks that its reference trajectory solves and that the verifier judges right. What is written
-is the YAML that a person would write, to be read, changed and built.
+The file is analysed (`toolorchestra.toolscale.synth.tables.schema_analysis`), tools and requests are derived from what
+was found (`derive`), and all of it is tried with the machinery that builds and validates domains: an intent stays only
+if it makes tasks that its reference trajectory solves and that the verifier judges right. What is written is the YAML
+that a person would write, to be read, changed and built.
 """
 
 from __future__ import annotations
@@ -17,22 +17,29 @@ from typing import Any, Literal
 import msgspec
 from msgspec.structs import replace
 
+from toolorchestra.toolscale.common.errors import DomainError
+from toolorchestra.toolscale.common.writing import write_whole
+from toolorchestra.toolscale.common.yaml_reader import dump_yaml
+from toolorchestra.toolscale.database.format import (
+    ColumnSpec,
+    DomainSpec,
+    ForeignKeySpec,
+    IntentSpec,
+    TableSpec,
+    ToolSpec,
+)
+from toolorchestra.toolscale.database.sql import quote
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.errors import DomainError
-from toolorchestra.toolscale.format import ColumnSpec, DomainSpec, ForeignKeySpec, IntentSpec, TableSpec, ToolSpec
-from toolorchestra.toolscale.intents import make_tasks
-from toolorchestra.toolscale.sql import quote
-from toolorchestra.toolscale.synth.derive import derive_requests, derive_tools
-from toolorchestra.toolscale.synth.derived_tools import Toolbox
-from toolorchestra.toolscale.synth.naming import in_words, snake_case
+from toolorchestra.toolscale.requests.intents import make_tasks
+from toolorchestra.toolscale.requests.naming import in_words, snake_case
+from toolorchestra.toolscale.synth.derived.derive import derive_requests, derive_tools
+from toolorchestra.toolscale.synth.derived.derived_tools import Toolbox
+from toolorchestra.toolscale.synth.derived.request_base import Request
 from toolorchestra.toolscale.synth.recipes import recipe_tables
-from toolorchestra.toolscale.synth.request_base import Request
-from toolorchestra.toolscale.synth.sampling import MAX_ROWS_IN_ALL
-from toolorchestra.toolscale.synth.schema_analysis import SchemaAnalysis, analyse_schema
-from toolorchestra.toolscale.synth.tables import Table
-from toolorchestra.toolscale.verifier_mutations import try_verifier
-from toolorchestra.toolscale.writing import write_whole
-from toolorchestra.toolscale.yaml_reader import dump_yaml
+from toolorchestra.toolscale.synth.tables.sampling import MAX_ROWS_IN_ALL
+from toolorchestra.toolscale.synth.tables.schema_analysis import SchemaAnalysis, analyse_schema
+from toolorchestra.toolscale.synth.tables.tables import Table
+from toolorchestra.toolscale.validation.verifier_mutations import try_verifier
 
 MAX_TASKS = 900
 """About how many tasks the derived intents make together."""

@@ -13,9 +13,9 @@ from typing import TypeVar
 
 import msgspec
 
-from toolorchestra.toolscale.errors import ExpertError, SynthesisError
+from toolorchestra.toolscale.common.errors import ExpertError, SynthesisError
 from toolorchestra.toolscale.synth.answer_store import AnswerStore, Model, ModelAnswer, ModelQuestion
-from toolorchestra.toolscale.synth.templates import prompt
+from toolorchestra.toolscale.synth.derived.templates import prompt
 
 _MAX_SHOWN = 12_000
 """Characters of an invalid answer that are shown back."""

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import msgspec
 
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.filters import EXAMPLES, FilterResult, Stage
+from toolorchestra.toolscale.common.errors import OptionError
+from toolorchestra.toolscale.common.writing import make_folder, write_whole
+from toolorchestra.toolscale.requests.filters import EXAMPLES, FilterResult, Stage
 from toolorchestra.toolscale.synth.answer_store import AnswerStore, Model
 from toolorchestra.toolscale.synth.draft import DomainDraft, check_untouched
 from toolorchestra.toolscale.synth.model_queries import ModelQueries, QuerySettings, StageCount
 from toolorchestra.toolscale.synth.stages import STAGES, Sizes, Stages
-from toolorchestra.toolscale.writing import make_folder, write_whole
 
 ANSWERS = "answers.jsonl"
 """The file of a domain's folder that holds the model's answers."""

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 
 import msgspec
 
-from toolorchestra.toolscale.errors import unknown_name
+from toolorchestra.toolscale.common.errors import unknown_name
 from toolorchestra.toolscale.preferences import COMPONENTS, MAX_CHARACTERS, Judge, PreferencePair, ToolFacts, check_pair
 from toolorchestra.toolscale.synth.answer_checks import read_answer
+from toolorchestra.toolscale.synth.derived.templates import prompt, read_templates
 from toolorchestra.toolscale.synth.model_queries import InvalidError, ModelQueries, UnsettledError
-from toolorchestra.toolscale.synth.templates import prompt, read_templates
-from toolorchestra.toolscale.tool import ToolOrigin
+from toolorchestra.toolscale.tools.tool import ToolOrigin
 
 BATCH = 8
 """Pairs requested in one question."""

@@ -17,9 +17,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from toolorchestra.toolscale.format import ColumnSpec, Recipe, Scalar, TableSpec
-from toolorchestra.toolscale.synth.request_base import is_person
-from toolorchestra.toolscale.synth.tables import (
+from toolorchestra.toolscale.database.format import ColumnSpec, Recipe, Scalar, TableSpec
+from toolorchestra.toolscale.synth.derived.request_base import is_person
+from toolorchestra.toolscale.synth.tables.tables import (
     Column,
     CompositeReference,
     Table,

@@ -17,11 +17,12 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import replace
 
-from toolorchestra.toolscale.build import build_database
+from toolorchestra.toolscale.common.errors import DomainError, SynthesisError
+from toolorchestra.toolscale.common.yaml_reader import dump_yaml
+from toolorchestra.toolscale.database.build import build_database
+from toolorchestra.toolscale.database.format import IntentSpec, Name, Operator, ParameterSpec, TableSpec, ToolSpec
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_folder import make_domain
-from toolorchestra.toolscale.errors import DomainError, SynthesisError
-from toolorchestra.toolscale.format import IntentSpec, Name, Operator, ParameterSpec, TableSpec, ToolSpec
 from toolorchestra.toolscale.synth.answer_checks import (
     MAX_ROWS,
     SchemaAnswer,
@@ -31,11 +32,10 @@ from toolorchestra.toolscale.synth.answer_checks import (
     refusing,
     without_rows,
 )
+from toolorchestra.toolscale.synth.derived.templates import prompt
 from toolorchestra.toolscale.synth.draft import DomainDraft, fill_order, records_text, rule_tables
 from toolorchestra.toolscale.synth.model_queries import InvalidError, ModelQueries, StageCount, UnsettledError
 from toolorchestra.toolscale.synth.table_filler import TableFiller
-from toolorchestra.toolscale.synth.templates import prompt
-from toolorchestra.toolscale.yaml_reader import dump_yaml
 
 STAGES = ("subjects", "schema", "records", "tools", "intents", "tasks", "evolved")
 

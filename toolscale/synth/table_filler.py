@@ -14,15 +14,15 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import replace
 
-from toolorchestra.toolscale.build import build_database
+from toolorchestra.toolscale.common.errors import unknown_name
+from toolorchestra.toolscale.database.build import build_database
+from toolorchestra.toolscale.database.format import DomainSpec, Name, Recipe, Scalar, TableSpec
+from toolorchestra.toolscale.database.sql import primary_key, quote
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.errors import unknown_name
-from toolorchestra.toolscale.format import DomainSpec, Name, Recipe, Scalar, TableSpec
-from toolorchestra.toolscale.sql import primary_key, quote
 from toolorchestra.toolscale.synth.answer_checks import MAX_ROWS, check_recipes, read_answer, refusing
+from toolorchestra.toolscale.synth.derived.templates import prompt
 from toolorchestra.toolscale.synth.draft import DomainDraft, records_text, rows_text
 from toolorchestra.toolscale.synth.model_queries import InvalidError, ModelQueries, StageCount, UnsettledError
-from toolorchestra.toolscale.synth.templates import prompt
 
 _BATCH = 20
 """Rows written by hand in one answer."""

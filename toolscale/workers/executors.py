@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 from toolorchestra.toolscale.workers.units import Executor, InProcess
 
 ExecutorName = Literal["process", "ray"]

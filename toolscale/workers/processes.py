@@ -22,7 +22,7 @@ from typing import Any, Self
 
 import msgspec
 
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 from toolorchestra.toolscale.workers import central
 from toolorchestra.toolscale.workers.units import AHEAD, Unit, WorkerError, outcome, packed, perform
 

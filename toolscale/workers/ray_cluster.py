@@ -14,7 +14,7 @@ from importlib.metadata import version as installed_version
 from itertools import islice
 from typing import Any, Self
 
-from toolorchestra.toolscale.errors import OptionError, install_line
+from toolorchestra.toolscale.common.errors import OptionError, install_line
 from toolorchestra.toolscale.workers import central
 from toolorchestra.toolscale.workers.units import AHEAD, Unit, WorkerError, outcome, packed, perform
 

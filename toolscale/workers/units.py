@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable, Generator, Iterable
 from typing import Any, NamedTuple, Protocol, Self
 
-from toolorchestra.toolscale.errors import ResumableError
+from toolorchestra.toolscale.common.errors import ResumableError
 
 AHEAD = 4
 """Units for each worker that may be done or under way beyond the oldest result still missing."""

@@ -14,7 +14,7 @@ from toolorchestra.envs.sources.masbench.fast_random import FastRandom
 from toolorchestra.envs.sources.masbench.graph import MODULUS, Axes, calculate, split_of, template
 from toolorchestra.envs.sources.masbench.naming import Namer, draw_distractor
 from toolorchestra.envs.sources.masbench.vocabulary import Hierarchy, vocabulary
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 
 _MAX_SUBS = 160
 _ATTEMPTS = 2_000

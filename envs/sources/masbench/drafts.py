@@ -16,7 +16,7 @@ import msgspec
 from toolorchestra.envs.ground_truth.parts import needed
 from toolorchestra.envs.sources.masbench.fast_random import FastRandom, repeated
 from toolorchestra.envs.sources.masbench.graph import Change, Kind
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 
 USUAL_BREADTH = 4
 """Maximum number of operands of a sub-task when breadth is not set."""

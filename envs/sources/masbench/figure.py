@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from toolorchestra.envs.ground_truth.parts import needed
-from toolorchestra.envs.mermaid import Box, flowchart
+from toolorchestra.envs.records.mermaid import Box, flowchart
 from toolorchestra.envs.sources.masbench.graph import Graph, measure, values_of
 
 _STYLES = {

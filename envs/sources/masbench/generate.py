@@ -16,7 +16,7 @@ from toolorchestra.envs.sources.masbench.graph import LARGEST, Axes, Graph, Prob
 from toolorchestra.envs.sources.masbench.mistakes import mistakes
 from toolorchestra.envs.sources.masbench.text import Wording, write
 from toolorchestra.envs.sources.masbench.vocabulary import vocabulary
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
 
 NOTED_DEPTH = 4
 """Depth of the computed sub-tasks of the axis robustness (MAS-Orchestra §4.2)."""

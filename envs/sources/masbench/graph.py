@@ -15,7 +15,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from toolorchestra.envs.ground_truth.parts import Needing, needed, stages_of
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 
 MODULUS = 23
 LARGEST = 32

@@ -16,7 +16,7 @@ from toolorchestra.envs.sources.masbench.sets import check_axis
 from toolorchestra.envs.sources.masbench.world import NAME, MASBenchWorld, with_answers
 from toolorchestra.envs.sources.questions import QuestionSource, make_question
 from toolorchestra.envs.sources.row_files import Files, HubSet, Row, split_rows, tasks_of
-from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.tasks.task import Task
 
 HUB = "Salesforce/MASBench"
 REVISION = "e85fc3e60107c87b690f9cdc478bad375a243ed0"

@@ -16,9 +16,9 @@ import msgspec
 from toolorchestra.envs.sources.masbench.generate import Instance, InstanceSettings, make_instance
 from toolorchestra.envs.sources.masbench.graph import AXES, Axes
 from toolorchestra.envs.sources.masbench.tasks import make_task
-from toolorchestra.toolscale.errors import UnknownNameError
-from toolorchestra.toolscale.task import Task
-from toolorchestra.toolscale.yaml_reader import read_yaml
+from toolorchestra.toolscale.common.errors import UnknownNameError
+from toolorchestra.toolscale.common.yaml_reader import read_yaml
+from toolorchestra.toolscale.tasks.task import Task
 
 V1 = "masbench-v1"
 Counts = dict[str, dict[int, int]]

@@ -14,7 +14,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple
 
 from toolorchestra.envs.sources.masbench.vocabulary import Knowledge, knowledge
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 
 _MODULUS = 23
 _MAX_CHARACTERS = 1_000_000

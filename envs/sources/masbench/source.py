@@ -15,9 +15,9 @@ from toolorchestra.envs.sources.masbench.sets import COUNTS, check_axis, named_s
 from toolorchestra.envs.sources.masbench.world import MASBenchWorld
 from toolorchestra.envs.sources.questions import check_sizes
 from toolorchestra.envs.task_source import TaskSource
+from toolorchestra.toolscale.common.errors import UnknownNameError
 from toolorchestra.toolscale.domain import SPLITS
-from toolorchestra.toolscale.errors import UnknownNameError
-from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.tasks.task import Task
 
 AXIS_SETTINGS = InstanceSettings(alone=True, shared_world=True)
 """Settings of the sources of one axis, and so of the environments."""

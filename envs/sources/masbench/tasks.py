@@ -14,8 +14,8 @@ from toolorchestra.envs.sources.masbench.solver import solve
 from toolorchestra.envs.sources.masbench.text import question
 from toolorchestra.envs.sources.masbench.world import NAME, with_answers
 from toolorchestra.envs.sources.questions import make_question
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.task import Call, Task
+from toolorchestra.toolscale.common.errors import OptionError
+from toolorchestra.toolscale.tasks.task import Call, Task
 
 
 class InstanceTruth(msgspec.Struct, frozen=True):

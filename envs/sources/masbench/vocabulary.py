@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from toolorchestra.toolscale.yaml_reader import read_yaml
+from toolorchestra.toolscale.common.yaml_reader import read_yaml
 
 Hierarchy = dict[str, tuple[str, ...]]
 """The names of four categories, from the outermost to the innermost; each name owns names of the next category."""

@@ -12,9 +12,9 @@ import msgspec
 
 from toolorchestra.envs.sources.questions import QuestionWorld
 from toolorchestra.envs.tools.calculator import Calculator
-from toolorchestra.toolscale.answers import answers, equal, is_right
-from toolorchestra.toolscale.task import Task
-from toolorchestra.toolscale.verify import SOLVED, Failure, Verdict
+from toolorchestra.toolscale.answers.answers import answers, equal, is_right
+from toolorchestra.toolscale.tasks.task import Task
+from toolorchestra.toolscale.tasks.verify import SOLVED, Failure, Verdict
 
 NAME = "masbench"
 RULES = """\

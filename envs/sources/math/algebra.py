@@ -7,7 +7,7 @@ from fractions import Fraction
 from random import Random
 
 from toolorchestra.envs.sources.math.sketch import Sketch, family
-from toolorchestra.toolscale.symbolic import Value, root, symbol
+from toolorchestra.toolscale.answers.symbolic import Value, root, symbol
 
 _X = symbol("x")
 

@@ -18,7 +18,7 @@ import msgspec
 
 from toolorchestra.envs.sources.math.factorisation import factors, product
 from toolorchestra.envs.sources.math.sketch import Family, Sketch
-from toolorchestra.toolscale.yaml_reader import read_yaml
+from toolorchestra.toolscale.common.yaml_reader import read_yaml
 
 SPLITS = ("train", "test")
 """The splits that have composed problems."""

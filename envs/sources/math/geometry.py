@@ -6,7 +6,7 @@ from fractions import Fraction
 from random import Random
 
 from toolorchestra.envs.sources.math.sketch import Sketch, family
-from toolorchestra.toolscale.symbolic import Value, root, symbol
+from toolorchestra.toolscale.answers.symbolic import Value, root, symbol
 
 _PI = symbol("π")
 _TRIPLES = ((3, 4, 5), (5, 12, 13), (8, 15, 17), (7, 24, 25), (20, 21, 29), (9, 40, 41), (12, 35, 37))

@@ -18,11 +18,11 @@ from typing import Any
 
 from toolorchestra.envs.sources.math.sketch import Family, Sketch
 from toolorchestra.envs.sources.questions import QuestionSource, QuestionWorld, check_sizes, make_question
-from toolorchestra.toolscale.format import ParameterSpec
-from toolorchestra.toolscale.symbolic import MAX_DIGITS, UnreadableError
-from toolorchestra.toolscale.symbolic_reader import read
-from toolorchestra.toolscale.task import Call, Task
-from toolorchestra.toolscale.tool import Tool, ToolContext, ToolResult
+from toolorchestra.toolscale.answers.symbolic import MAX_DIGITS, UnreadableError
+from toolorchestra.toolscale.answers.symbolic_reader import read
+from toolorchestra.toolscale.database.format import ParameterSpec
+from toolorchestra.toolscale.tasks.task import Call, Task
+from toolorchestra.toolscale.tools.tool import Tool, ToolContext, ToolResult
 
 NAME = "math_parity"
 RULES = r"""Problems in mathematics whose answer is a word, even or odd. Give your final answer as \boxed{…}."""

@@ -17,8 +17,8 @@ from typing import Any
 import msgspec
 
 from toolorchestra.envs.ground_truth.parts import Part
-from toolorchestra.toolscale.symbolic import Value
-from toolorchestra.toolscale.yaml_reader import read_yaml
+from toolorchestra.toolscale.answers.symbolic import Value
+from toolorchestra.toolscale.common.yaml_reader import read_yaml
 
 Number = int | Fraction | Value
 Fill = Callable[["Sketch", random.Random, int], None]

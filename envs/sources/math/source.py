@@ -3,7 +3,7 @@ r"""The source `Math`: competition-style problems with exact answers at graded d
 Problems are drawn from families (`toolorchestra.envs.sources.math.sketch`); each carries the steps that solve it. The
 splits share no instance of a family, and ``test_intents`` has families of its own. Half of the problems of levels 4 and
 5 in ``train`` and ``test`` are composed (`toolorchestra.envs.sources.math.composed`). A final answer is right in
-whatever form it is equal (`toolorchestra.toolscale.answers`).
+whatever form it is equal (`toolorchestra.toolscale.answers.answers`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from toolorchestra.envs.sources.math import algebra, composed, counting, geometr
 from toolorchestra.envs.sources.math.sketch import FAMILIES, Family, Sketch
 from toolorchestra.envs.sources.questions import QuestionSource, QuestionWorld, check_sizes, make_question
 from toolorchestra.envs.tools.calculator import Calculator
-from toolorchestra.toolscale.task import Call, Task
+from toolorchestra.toolscale.tasks.task import Call, Task
 
 NAME = "math"
 RULES = """\

@@ -13,10 +13,10 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from toolorchestra.envs.encyclopaedia.encyclopaedia import Encyclopaedia, Facts, listed
+from toolorchestra.envs.encyclopaedia.words import RELATIONS, Counted, RelationWording, relations_of
+from toolorchestra.envs.encyclopaedia.world import WorldFact
 from toolorchestra.envs.ground_truth.parts import Part
-from toolorchestra.envs.sources.multihop.encyclopaedia import Encyclopaedia, Facts, listed
-from toolorchestra.envs.sources.multihop.encyclopaedia_world import WorldFact
-from toolorchestra.envs.sources.multihop.words import RELATIONS, Counted, RelationWording, relations_of
 
 Node: TypeAlias = list[Any]
 """A program: ``["is", value]``, ``["of", relation, node]``, ``["who", [[relation, node], …]]``,

@@ -20,14 +20,14 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
+from toolorchestra.envs.encyclopaedia.encyclopaedia import Encyclopaedia
+from toolorchestra.envs.encyclopaedia.words import SECOND
 from toolorchestra.envs.ground_truth.parts import parts_of, stages_of
 from toolorchestra.envs.sources.multihop.drafts import KINDS, AnsweredDraft, QuestionDraft, answer
-from toolorchestra.envs.sources.multihop.encyclopaedia import Encyclopaedia
-from toolorchestra.envs.sources.multihop.words import SECOND
 from toolorchestra.envs.sources.questions import QuestionSource, QuestionWorld, check_sizes, make_question
-from toolorchestra.envs.tools.search import BM25Index, Index, LocalSearch, Passage
-from toolorchestra.toolscale.task import Call, Task
-from toolorchestra.toolscale.tool import Tool
+from toolorchestra.envs.tools.search.search import BM25Index, Index, LocalSearch, Passage
+from toolorchestra.toolscale.tasks.task import Call, Task
+from toolorchestra.toolscale.tools.tool import Tool
 
 NAME = "multi_hop_qa"
 SECOND_NAME = "multi_hop_qa_second"

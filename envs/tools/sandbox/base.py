@@ -18,7 +18,7 @@ import msgspec
 from toolorchestra.envs.tools.sandbox.channel import WorkerClient, WorkerLost, WorkerReply
 from toolorchestra.envs.tools.sandbox.pool import Pool
 from toolorchestra.envs.tools.sandbox.program import ProgramLimits, ProgramResult, ProgramStatus
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 
 Files = Mapping[str, str | bytes]
 """The contents of files that a program may read, by name."""

@@ -20,7 +20,7 @@ from toolorchestra.envs.tools.sandbox.base import NOBODY, SHARED_MB, Sandbox, Sa
 from toolorchestra.envs.tools.sandbox.channel import WorkerClient, source
 from toolorchestra.envs.tools.sandbox.process import PopenWorker
 from toolorchestra.envs.tools.sandbox.program import ProgramLimits
-from toolorchestra.toolscale.errors import SandboxError
+from toolorchestra.toolscale.common.errors import SandboxError
 
 CGROUPS = Path("/sys/fs/cgroup")
 

@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 
 from toolorchestra.envs.tools.sandbox.docker import IMAGE, connect
-from toolorchestra.toolscale.errors import SandboxError
+from toolorchestra.toolscale.common.errors import SandboxError
 
 # Package scripts do not run, so the links that they would make to the one BLAS that there is are made here.
 _LINKS = 'cd "$1" && mkdir -p tmp proc sys dev && for lib in usr/lib/*/blas/*.so.? usr/lib/*/lapack/*.so.?; do '

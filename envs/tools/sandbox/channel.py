@@ -19,7 +19,7 @@ import msgspec
 
 from toolorchestra.envs.tools.sandbox import seccomp
 from toolorchestra.envs.tools.sandbox.program import ProgramLimits, ProgramStatus
-from toolorchestra.toolscale.errors import SandboxError
+from toolorchestra.toolscale.common.errors import SandboxError
 
 GRACE_SECONDS = 30.0
 """Seconds beyond a program's own after which its worker counts as hung; also the time that a worker has to start."""

@@ -8,7 +8,7 @@ from toolorchestra.envs.tools.sandbox.base import Sandbox
 from toolorchestra.envs.tools.sandbox.bubblewrap import BubblewrapSandbox
 from toolorchestra.envs.tools.sandbox.docker import DockerSandbox
 from toolorchestra.envs.tools.sandbox.process import ProcessSandbox
-from toolorchestra.toolscale.errors import SandboxError, UnknownNameError
+from toolorchestra.toolscale.common.errors import SandboxError, UnknownNameError
 
 BACKENDS: dict[str, type[Sandbox]] = {
     "docker": DockerSandbox,

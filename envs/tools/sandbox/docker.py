@@ -17,7 +17,7 @@ from toolorchestra.envs.tools.sandbox import process_tags
 from toolorchestra.envs.tools.sandbox.base import NOBODY, SHARED_MB, Sandbox, SandboxOptions
 from toolorchestra.envs.tools.sandbox.channel import WorkerClient, environment, source
 from toolorchestra.envs.tools.sandbox.program import ProgramLimits
-from toolorchestra.toolscale.errors import OptionError, SandboxError, install_line
+from toolorchestra.toolscale.common.errors import OptionError, SandboxError, install_line
 
 if TYPE_CHECKING:
     import docker

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 from toolorchestra.envs.tools.sandbox.channel import WorkerClient
 from toolorchestra.envs.tools.sandbox.program import ProgramLimits
-from toolorchestra.toolscale.errors import SandboxError
+from toolorchestra.toolscale.common.errors import SandboxError
 
 
 class Pool:

@@ -16,7 +16,7 @@ from typing import Unpack
 from toolorchestra.envs.tools.sandbox.base import Sandbox, SandboxOptions
 from toolorchestra.envs.tools.sandbox.channel import WorkerClient, environment, source
 from toolorchestra.envs.tools.sandbox.program import ProgramLimits
-from toolorchestra.toolscale.errors import SandboxError
+from toolorchestra.toolscale.common.errors import SandboxError
 
 
 class PopenWorker(WorkerClient):

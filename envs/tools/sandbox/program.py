@@ -6,7 +6,7 @@ from enum import StrEnum
 
 import msgspec
 
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 
 _WORKER_MB = 32  # what the worker itself may use beside its programs
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
-from toolorchestra.toolscale.yaml_reader import read_yaml
+from toolorchestra.toolscale.common.yaml_reader import read_yaml
 
 MACHINES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 """Machines that the filter is made for, and how the kernel names them in seccomp_data.arch."""

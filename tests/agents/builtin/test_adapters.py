@@ -16,7 +16,7 @@ from toolorchestra.algos.rollout.sampling import ModelSampler
 pytest.importorskip("peft", reason="needs the extra `train`")
 
 from toolorchestra.agents.builtin.adapters import BASE, AdapterPolicy, holds_adapters, load_adapters, make_adapters
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 
 NAMES = ("planner", "a.name with dots")
 TALK = [[{"role": "user", "content": "What is 2 and 3 ?"}, {"role": "assistant", "content": "It is 5 ."}]]

@@ -17,9 +17,9 @@ pytest.importorskip("trl", reason="needs the extra `train`", exc_type=ImportErro
 
 from toolorchestra.agents.builtin.chat_template_renderer import ChatTemplateRenderer
 from toolorchestra.agents.builtin.model import chat_renderer
-from toolorchestra.algos.demonstrations import Demonstration, encode
-from toolorchestra.algos.smoke import tiny_tokenizer
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.algos.data.demonstrations import Demonstration, encode
+from toolorchestra.algos.options.smoke import tiny_tokenizer
+from toolorchestra.toolscale.common.errors import OptionError
 
 ROOT = Path(__file__).parents[3]
 RECORD = json.loads((ROOT / "benchmarks" / "results" / "chat_templates.json").read_text(encoding="utf-8"))

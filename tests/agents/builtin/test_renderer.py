@@ -14,7 +14,7 @@ from toolorchestra.agents.builtin.model import TokenPolicy, build_model, chat_re
 from toolorchestra.agents.builtin.renderer import Decoded, check_prefix
 from toolorchestra.agents.builtin.tool_messages import read_result
 from toolorchestra.envs.answer_modes import SUBMIT_TOOL
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 
 TOOLS = [
     {

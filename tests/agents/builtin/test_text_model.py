@@ -7,7 +7,7 @@ import pytest
 from toolorchestra.agents.builtin.model import TokenPolicy
 from toolorchestra.agents.builtin.text_model import build_text_tokenizer, builtin_text_policy
 from toolorchestra.envs.msarl.play import is_well_formed, read_block
-from toolorchestra.toolscale.answers import final_answer, is_right
+from toolorchestra.toolscale.answers.answers import final_answer, is_right
 
 CODE = "```python\nd = (5 - 3) // 2\nprint(pow(17, 53, 10) * d ** 2)\n```"
 CONVERSATION = [

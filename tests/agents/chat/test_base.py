@@ -18,7 +18,7 @@ from toolorchestra.agents.chat.base import (
     Usage,
     tool_calls_in,
 )
-from toolorchestra.toolscale.errors import ExpertError, OptionError
+from toolorchestra.toolscale.common.errors import ExpertError, OptionError
 
 CALL = '<tool_call>\n{"name": "get_dish", "arguments": {"dish": "Crème brûlée"}}\n</tool_call>'
 

@@ -17,7 +17,7 @@ from waiting import until
 from toolorchestra.agents.chat import bounded_requests
 from toolorchestra.agents.chat.base import ChatRequest
 from toolorchestra.agents.chat.openai_chat import OpenAIChat
-from toolorchestra.toolscale.errors import ExpertError, OptionError
+from toolorchestra.toolscale.common.errors import ExpertError, OptionError
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: %s\r\nTransfer-Encoding: chunked\r\n%s\r\n"
 JSON, STREAM = HEAD % (b"application/json", b""), HEAD % (b"text/event-stream", b"")

@@ -22,7 +22,7 @@ from waiting import until
 from toolorchestra.agents.chat import bounded_requests, openai_chat
 from toolorchestra.agents.chat.base import BatchError, ChatRequest, Completion, Price, Usage
 from toolorchestra.agents.chat.openai_chat import NoAnswerWarning, OpenAIChat
-from toolorchestra.toolscale.errors import ExpertError, OptionError
+from toolorchestra.toolscale.common.errors import ExpertError, OptionError
 
 TOOL = {
     "type": "function",

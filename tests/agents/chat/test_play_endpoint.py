@@ -12,8 +12,8 @@ from toolorchestra.agents.chat.base import Price
 from toolorchestra.agents.chat.openai_chat import OpenAIChat
 from toolorchestra.agents.policies.chat_policy import ChatPolicy
 from toolorchestra.envs.bridges.endpoint import play
-from toolorchestra.envs.episode import Episode
 from toolorchestra.envs.playing import Reset, play_all
+from toolorchestra.envs.records.episode import Episode
 
 ENV = "ToolOrchestra-Restaurant-v0"
 

@@ -8,7 +8,7 @@ import pytest
 
 from toolorchestra.agents.chat.base import BatchError, ChatRequest, Completion, ScriptedChat
 from toolorchestra.agents.chat.rate_limits import RateLimitedChat
-from toolorchestra.toolscale.errors import ExpertError, OptionError
+from toolorchestra.toolscale.common.errors import ExpertError, OptionError
 
 
 class Clock:

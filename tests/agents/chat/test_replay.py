@@ -17,8 +17,8 @@ from hypothesis import given, strategies as st
 
 from toolorchestra.agents.chat.base import BatchError, ChatRequest, Completion, ScriptedChat
 from toolorchestra.agents.chat.replay import Recorded, RecordingChat, ReplayChat, request_key
-from toolorchestra.toolscale.append_only import AppendingError
-from toolorchestra.toolscale.errors import ExpertError, InUseError, OptionError, OutputError
+from toolorchestra.toolscale.common.append_only import AppendingError
+from toolorchestra.toolscale.common.errors import ExpertError, InUseError, OptionError, OutputError
 
 TOOL = {"type": "function", "function": {"name": "get_dish", "parameters": {"type": "object"}}}
 

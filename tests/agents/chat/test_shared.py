@@ -12,7 +12,7 @@ from toolorchestra.agents.chat.base import BatchError, ChatRequest, Completion
 from toolorchestra.agents.chat.shared import SharedChat
 from toolorchestra.agents.experts.catalog import Catalog
 from toolorchestra.agents.experts.evaluation import ExpertTask, ask
-from toolorchestra.toolscale.errors import ExpertError, OptionError
+from toolorchestra.toolscale.common.errors import ExpertError, OptionError
 from toolorchestra.toolscale.workers import central
 from toolorchestra.toolscale.workers.processes import ProcessExecutor
 from toolorchestra.toolscale.workers.units import Executor, Unit

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from toolorchestra.agents.chat.base import BatchError, ChatRequest, Completion, Price, Usage
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 
 torch = pytest.importorskip("torch", reason="needs torch: pip install 'toolorchestra[train]'")
 

@@ -15,7 +15,7 @@ from waiting import until
 
 from toolorchestra.agents.chat.base import BatchError, ChatRequest, Completion, Price
 from toolorchestra.agents.chat.openai_chat import OpenAIChat
-from toolorchestra.toolscale.errors import ExpertError
+from toolorchestra.toolscale.common.errors import ExpertError
 
 VARIABLE = "TOOLORCHESTRA_VLLM_PYTHON"
 PYTHON = os.environ.get(VARIABLE)

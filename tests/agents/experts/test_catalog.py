@@ -20,7 +20,7 @@ from toolorchestra.agents.experts.catalog_files import CatalogError
 from toolorchestra.agents.experts.configurations import PriceSchedule
 from toolorchestra.agents.experts.specification import ExpertSpec, logit
 from toolorchestra.agents.problems import Problem
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
 
 CATALOG = Catalog.load()
 SPEC = (

@@ -8,7 +8,7 @@ from toolorchestra.agents.chat.base import ScriptedChat
 from toolorchestra.agents.experts.catalog import Catalog
 from toolorchestra.agents.experts.descriptions import describe_by_model, describe_by_rule, sample_tasks
 from toolorchestra.agents.experts.evaluation import ExpertEvaluation, ExpertTask, graded_tasks, simulate
-from toolorchestra.toolscale.errors import ExpertError, OptionError
+from toolorchestra.toolscale.common.errors import ExpertError, OptionError
 
 
 def evaluations(

@@ -12,7 +12,7 @@ from toolorchestra.agents.chat.base import BatchError, Completion, ScriptedChat
 from toolorchestra.agents.experts.catalog import Catalog
 from toolorchestra.agents.experts.evaluation import ExpertTask, ask, graded_tasks, read_tasks, simulate
 from toolorchestra.agents.experts.simulated_expert import SimulatedExpert
-from toolorchestra.toolscale.errors import ExpertError, OptionError
+from toolorchestra.toolscale.common.errors import ExpertError, OptionError
 
 TASKS = [
     ExpertTask(key="a", instruction="What is 6 times 7?", answer="42", subject="math", steps=2),

@@ -21,9 +21,9 @@ from toolorchestra.agents.experts.fitting import fit_expert
 from toolorchestra.agents.experts.likelihood import Kind, Outcome, maximise
 from toolorchestra.agents.experts.simulated_expert import SimulatedExpert
 from toolorchestra.agents.experts.specification import ExpertSpec, Latency, Tokens
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
-from toolorchestra.toolscale.jsonl import write_jsonl
-from toolorchestra.toolscale.yaml_reader import dump_yaml
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.common.jsonl import write_jsonl
+from toolorchestra.toolscale.common.yaml_reader import dump_yaml
 
 SPEC = ExpertSpec(
     provider="us",

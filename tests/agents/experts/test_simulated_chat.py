@@ -18,10 +18,10 @@ from toolorchestra.agents.experts.catalog import Catalog
 from toolorchestra.agents.experts.simulated_chat import SimulatedChat
 from toolorchestra.agents.experts.simulated_expert import SimulatedExpert
 from toolorchestra.agents.experts.specification import ExpertSpec, Latency
+from toolorchestra.agents.messages.text_parts import answer_in, code_in, queries_in, tag
 from toolorchestra.agents.problems import GroundTruth, Problem, Step, facts
-from toolorchestra.agents.subagents.parsing import answer_in, code_in, queries_in, tag
-from toolorchestra.toolscale.answers import count_votes
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.answers.answers import count_votes
+from toolorchestra.toolscale.common.errors import OptionError
 
 MANY = 600
 KEY = "29aed1e19e8b2eb401c1ee7b62f7f13461e35a3fce13e884312bb2026816de37"  # of older records

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from toolorchestra.agents.chat.base import Price
 from toolorchestra.agents.experts.simulated_expert import SimulatedExpert
 from toolorchestra.agents.experts.specification import ExpertSpec, Latency
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 
 SPEC = ExpertSpec(
     provider="none", roles=("math",), price=Price(1, 2), latency=Latency(10.0), context=1000, skills={"other": 0.8}

@@ -29,10 +29,10 @@ from toolorchestra.agents.policies.expert_roles import (
 )
 from toolorchestra.agents.policies.registry import POLICIES
 from toolorchestra.cli import main as cli
-from toolorchestra.envs.episode import CallRecord, read_episodes
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
-from toolorchestra.toolscale.task import Call
-from toolorchestra.toolscale.tool import Status
+from toolorchestra.envs.records.episode import CallRecord, read_episodes
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.tasks.task import Call
+from toolorchestra.toolscale.tools.tool import Status
 
 BASELINES = [kind for kind in POLICIES.values() if issubclass(kind, Baseline)]
 Answer = Callable[[str, dict[str, Any], int], Any]

@@ -8,7 +8,7 @@ from toolorchestra.agents.chat.base import ScriptedChat
 from toolorchestra.agents.policies.base import play_episode
 from toolorchestra.agents.policies.consensus import ConsensusPolicy
 from toolorchestra.envs.paramanager.env import ParaManagerEnv
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 
 
 def says(answer: str) -> ScriptedChat:

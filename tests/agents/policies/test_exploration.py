@@ -7,7 +7,7 @@ import toolorchestra  # noqa: F401 - registers the environments
 from toolorchestra.agents.policies.base import play_episode
 from toolorchestra.agents.policies.exploration import ExplorerPolicy
 from toolorchestra.envs.paramanager.env import ParaManagerEnv
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 
 
 @pytest.fixture(scope="module")

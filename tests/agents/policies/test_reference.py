@@ -11,9 +11,9 @@ import pytest
 from toolorchestra.agents.policies.base import Policy, play_episode
 from toolorchestra.agents.policies.reference import NoisyOraclePolicy, OraclePolicy, RandomPolicy
 from toolorchestra.agents.policies.registry import make_policy
-from toolorchestra.toolscale.lookups import ids_known, ids_taken, raw_ids
-from toolorchestra.toolscale.task import Call
-from toolorchestra.toolscale.tool import Status
+from toolorchestra.toolscale.requests.lookups import ids_known, ids_taken, raw_ids
+from toolorchestra.toolscale.tasks.task import Call
+from toolorchestra.toolscale.tools.tool import Status
 
 ALL = {"split": "all"}
 

@@ -6,7 +6,7 @@ import pytest
 
 from toolorchestra.agents.chat.base import ScriptedChat
 from toolorchestra.agents.policies.registry import POLICIES, make_policy
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
 
 ALL = {"split": "all"}
 

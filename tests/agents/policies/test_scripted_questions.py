@@ -20,11 +20,11 @@ from toolorchestra.agents.policies.scripted_questions import (
     ScriptedQuestionPolicy,
     named,
 )
+from toolorchestra.toolscale.common.errors import OptionError
+from toolorchestra.toolscale.common.yaml_reader import read_yaml
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.task import Call
-from toolorchestra.toolscale.tool import Tool
-from toolorchestra.toolscale.yaml_reader import read_yaml
+from toolorchestra.toolscale.tasks.task import Call
+from toolorchestra.toolscale.tools.tool import Tool
 
 Make = Callable[..., Any]
 OWN_WORDS: dict[str, list[str]] = read_yaml(Path(__file__).parents[2] / "data" / "own_words.yaml")

@@ -15,8 +15,8 @@ from toolorchestra.agents.experts.simulated_expert import SimulatedExpert
 from toolorchestra.agents.experts.specification import ExpertSpec, Latency
 from toolorchestra.agents.problems import Problem
 from toolorchestra.agents.subagents import SubAgentQuestion, SubAgentReply
-from toolorchestra.toolscale.format import ParameterSpec
-from toolorchestra.toolscale.tool import NO_CONTEXT, Tool, ToolContext, ToolResult
+from toolorchestra.toolscale.database.format import ParameterSpec
+from toolorchestra.toolscale.tools.tool import NO_CONTEXT, Tool, ToolContext, ToolResult
 
 
 class FakePython(Tool):

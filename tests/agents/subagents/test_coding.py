@@ -11,8 +11,8 @@ import pytest
 from toolorchestra.agents.chat.base import ScriptedChat
 from toolorchestra.agents.experts.simulated_chat import SimulatedChat
 from toolorchestra.agents.subagents import SubAgentQuestion, code_reasoner, standard_reasoner
-from toolorchestra.toolscale.format import ParameterSpec
-from toolorchestra.toolscale.tool import Status, Tool, ToolContext, ToolResult
+from toolorchestra.toolscale.database.format import ParameterSpec
+from toolorchestra.toolscale.tools.tool import Status, Tool, ToolContext, ToolResult
 
 QUESTION = SubAgentQuestion("What is 2 + 2?")
 

@@ -11,7 +11,7 @@ from toolorchestra.agents.chat.base import ChatRequest, ScriptedChat
 from toolorchestra.agents.experts.simulated_chat import SimulatedChat
 from toolorchestra.agents.problems import Problem
 from toolorchestra.agents.subagents import SubAgentQuestion, chain_of_thought, debate, reflexion, self_consistency
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 
 QUESTION = SubAgentQuestion("What is 2 + 2?")
 

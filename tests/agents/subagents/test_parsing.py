@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from toolorchestra.agents.subagents.parsing import answer_in, before_code, code_in, queries_in, spoken, tag
+from toolorchestra.agents.messages.text_parts import answer_in, before_code, code_in, queries_in, spoken, tag
 
 
 @pytest.mark.parametrize(

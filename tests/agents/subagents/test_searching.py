@@ -12,8 +12,8 @@ from toolorchestra.agents.chat.base import ScriptedChat
 from toolorchestra.agents.experts.simulated_chat import SimulatedChat
 from toolorchestra.agents.problems import Problem, Step
 from toolorchestra.agents.subagents import SubAgentQuestion, chain_of_thought, knowledge_searcher, search_agent
-from toolorchestra.toolscale.format import ParameterSpec
-from toolorchestra.toolscale.tool import Tool, ToolContext, ToolResult
+from toolorchestra.toolscale.database.format import ParameterSpec
+from toolorchestra.toolscale.tools.tool import Tool, ToolContext, ToolResult
 
 WORDS = ("Who wrote The Notes?", "Where was Ada Lovelace born?", "On which river does Thornby lie?")
 

@@ -27,9 +27,9 @@ from toolorchestra.agents.subagents import (
     standard_reasoner,
 )
 from toolorchestra.agents.subagents.work import Ask, Work, found_in
-from toolorchestra.toolscale.errors import ExpertError, OptionError
-from toolorchestra.toolscale.format import ParameterSpec
-from toolorchestra.toolscale.tool import InnerCall, Status, Tool, ToolResult
+from toolorchestra.toolscale.common.errors import ExpertError, OptionError
+from toolorchestra.toolscale.database.format import ParameterSpec
+from toolorchestra.toolscale.tools.tool import InnerCall, Status, Tool, ToolResult
 
 REASON = [chain_of_thought, self_consistency, debate, reflexion, standard_reasoner, ensemble_solver]
 READ = [critical_reviewer, final_answer]

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from transformers import Qwen2Config, Qwen3Config
 
-from toolorchestra.algos.config_files import ConfigFile, options_of, parse_options, recipe_names
-from toolorchestra.algos.dry_run import MemoryEstimate, estimate
-from toolorchestra.algos.memory import GIB
-from toolorchestra.algos.smoke import builtin_environment
+from toolorchestra.algos.hardware.memory import GIB
+from toolorchestra.algos.options.config_files import ConfigFile, options_of, parse_options, recipe_names
+from toolorchestra.algos.options.dry_run import MemoryEstimate, estimate
+from toolorchestra.algos.options.smoke import builtin_environment
 
 QWEN3 = {"vocab_size": 151_936, "num_key_value_heads": 8, "head_dim": 128, "num_hidden_layers": 36}
 SHAPES: dict[str, Any] = {

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from toolorchestra.algos.config_files import ConfigFile, options_of, parse_options, recipe_names
-from toolorchestra.algos.rollout.starts import json_or_text
+from toolorchestra.algos.options.config_files import ConfigFile, options_of, parse_options, recipe_names
+from toolorchestra.algos.starts import json_or_text
 
 PAPERS = yaml.safe_load(Path(__file__).with_name("papers.yaml").read_text(encoding="utf-8"))
 ROWS = [(name, quantity, row) for name, rows in PAPERS.items() for quantity, row in rows.items()]

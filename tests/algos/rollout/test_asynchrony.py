@@ -16,7 +16,7 @@ from toolorchestra.agents.builtin.compact_renderer import CompactRenderer
 from toolorchestra.agents.builtin.model import build_model
 from toolorchestra.algos.rollout.engine import RolloutEngine, RolloutRequest, Row
 from toolorchestra.algos.rollout.sampling import ModelSampler, Sample, draw_key
-from toolorchestra.algos.rollout.starts import Start
+from toolorchestra.algos.starts import Start
 
 TURNS = 3
 RENDERER = CompactRenderer.build([], ["go on stop"], {"word": ["a", "b", "c", "d"]})

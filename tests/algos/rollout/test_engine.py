@@ -15,12 +15,12 @@ import torch
 from toolorchestra.agents.builtin.compact_renderer import CompactRenderer
 from toolorchestra.agents.builtin.model import build_model
 from toolorchestra.agents.builtin.renderer import Decoded
-from toolorchestra.algos.batching import bundles
+from toolorchestra.algos.hardware.batching import bundles
 from toolorchestra.algos.rollout import sampling
 from toolorchestra.algos.rollout.engine import RolloutEngine, RolloutRequest
 from toolorchestra.algos.rollout.sampling import ModelSampler, Sample
-from toolorchestra.algos.rollout.starts import Start, make_env, starts
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
+from toolorchestra.algos.starts import Start, make_env, starts
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
 
 TOOL = {
     "type": "function",

@@ -16,14 +16,14 @@ from toolorchestra.agents.builtin.model import ADAPTER_CONFIG, TokenPolicy
 from toolorchestra.agents.chat import bounded_requests
 from toolorchestra.agents.chat.bounded_requests import Response
 from toolorchestra.algos import multi_agent_trainer, multi_grpo, tmatr
-from toolorchestra.algos.losses import clipped_policy_loss
-from toolorchestra.algos.options_several_agents import TrainMSARL, TrainMultiGRPO, TrainTeam, TrainTMATR
+from toolorchestra.algos.loss.losses import clipped_policy_loss
+from toolorchestra.algos.options.several_agents import TrainMSARL, TrainMultiGRPO, TrainTeam, TrainTMATR
 from toolorchestra.algos.rollout.multi_agent import Slot
 from toolorchestra.algos.rollout.sampling import ModelSampler
 from toolorchestra.algos.rollout.team_generation import ServedTeam, TeamGeneration, make_team_generation
 from toolorchestra.algos.rollout.trajectory import TrainRow, row_logps
 from toolorchestra.algos.team_learner import ClippedUpdater
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 AGENTS = ["lookout", "courier"]

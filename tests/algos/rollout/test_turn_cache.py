@@ -15,11 +15,11 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from toolorchestra.agents.builtin.compact_renderer import CompactRenderer
 from toolorchestra.agents.builtin.model import build_model
-from toolorchestra.algos import memory
+from toolorchestra.algos.hardware import memory
 from toolorchestra.algos.rollout.engine import RolloutEngine, RolloutRequest
 from toolorchestra.algos.rollout.generation import Generation
 from toolorchestra.algos.rollout.sampling import ModelSampler, Sample
-from toolorchestra.algos.rollout.starts import Start
+from toolorchestra.algos.starts import Start
 
 RENDERER: Any = SimpleNamespace(stop_ids=(3,), pad_id=0)
 Prompts = list[list[int]]

@@ -24,14 +24,14 @@ from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 from toolorchestra.agents.builtin.adapters import make_adapters
 from toolorchestra.agents.builtin.model import TokenPolicy
 from toolorchestra.algos import grpo, multi_grpo
-from toolorchestra.algos.options_one_agent import TrainGRPO
-from toolorchestra.algos.options_several_agents import TrainMultiGRPO
+from toolorchestra.algos.options.one_agent import TrainGRPO
+from toolorchestra.algos.options.several_agents import TrainMultiGRPO
 from toolorchestra.algos.rollout.generation import ServerGeneration
 from toolorchestra.algos.rollout.multi_agent import Slot
 from toolorchestra.algos.rollout.sampling import ModelSampler, Sample
 from toolorchestra.algos.rollout.vllm_sampler import VLLMSampler
 from toolorchestra.algos.rollout.vllm_server import VLLMServer
-from toolorchestra.toolscale.errors import OptionError, SamplerError
+from toolorchestra.toolscale.common.errors import OptionError, SamplerError
 
 VARIABLE = "TOOLORCHESTRA_VLLM_PYTHON"
 PYTHON = os.environ.get(VARIABLE)

@@ -14,13 +14,13 @@ import pytest
 
 from toolorchestra.agents.chat import retries
 from toolorchestra.agents.chat.bounded_requests import Response
-from toolorchestra.algos.options_one_agent import TrainGRPO
-from toolorchestra.algos.options_several_agents import TrainMultiGRPO
+from toolorchestra.algos.options.one_agent import TrainGRPO
+from toolorchestra.algos.options.several_agents import TrainMultiGRPO
 from toolorchestra.algos.rollout.generation import Generation, ServerGeneration, make_generation
 from toolorchestra.algos.rollout.sampling import Sample
 from toolorchestra.algos.rollout.vllm_sampler import VLLMSampler
 from toolorchestra.algos.rollout.vllm_server import PrefixCache, VLLMServer
-from toolorchestra.toolscale.errors import OptionError, SamplerError
+from toolorchestra.toolscale.common.errors import OptionError, SamplerError
 
 RENDERER: Any = SimpleNamespace(stop_ids=(2, 3))
 MODELS = {"data": [{"id": "adapter", "parent": "m"}, {"id": "m", "parent": None, "max_model_len": 100}]}

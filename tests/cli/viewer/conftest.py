@@ -13,8 +13,8 @@ from toolorchestra.cli.main import main
 from toolorchestra.cli.viewer.index import EpisodeIndex
 from toolorchestra.cli.viewer.pages import Answers
 from toolorchestra.cli.viewer.places import Places
-from toolorchestra.envs.episode import CallRecord, Episode, Turn, read_episodes, write_episodes
-from toolorchestra.toolscale.tool import InnerCall, Status
+from toolorchestra.envs.records.episode import CallRecord, Episode, Turn, read_episodes, write_episodes
+from toolorchestra.toolscale.tools.tool import InnerCall, Status
 
 ATTACK = '<img src=x onerror="window.hacked=1"></script><script>window.hacked=1</script>'
 MARKS = "\x1b[31m\u202egnp.exe\u2066 שלום العربية \x00"

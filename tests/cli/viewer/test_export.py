@@ -10,7 +10,7 @@ from toolorchestra.cli.viewer.export import bundle, write_page
 from toolorchestra.cli.viewer.index import EpisodeIndex
 from toolorchestra.cli.viewer.pages import Answers, static_files
 from toolorchestra.cli.viewer.places import Places
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 
 FORBIDDEN = re.compile(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|https?://(?!www\.w3\.org)")
 """What would make HTML or code of text, or ask another machine."""

@@ -10,9 +10,9 @@ from toolorchestra.cli.viewer import index as index_module
 from toolorchestra.cli.viewer.index import EpisodeIndex, cache_folder
 from toolorchestra.cli.viewer.pages import Answers
 from toolorchestra.cli.viewer.places import Places
-from toolorchestra.envs.episode import read_episodes
-from toolorchestra.envs.failures import reasons
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.envs.records.episode import read_episodes
+from toolorchestra.envs.records.failures import reasons
+from toolorchestra.toolscale.common.errors import OptionError
 
 
 def test_each_filter_finds_the_episodes_that_fit(answers: Answers, recordings: Path) -> None:

@@ -11,9 +11,9 @@ from toolorchestra.cli.viewer.details import details
 from toolorchestra.cli.viewer.pages import Answers
 from toolorchestra.cli.viewer.runs import rollouts
 from toolorchestra.cli.viewer.token_texts import _tokenizer, token_texts
-from toolorchestra.envs.episode import Episode, read_episodes
+from toolorchestra.envs.records.episode import Episode, read_episodes
+from toolorchestra.toolscale.common.errors import OptionError
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.errors import OptionError
 
 
 def ids(answers: Answers, **filters: str) -> list[int]:

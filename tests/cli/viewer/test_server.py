@@ -8,7 +8,7 @@ import pytest
 
 from toolorchestra.agents.event_loop import run
 from toolorchestra.cli.viewer.pages import Answers
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 
 pytest.importorskip("starlette", reason="comes with the extra `view`: pip install 'toolorchestra[view]'")
 pytest.importorskip("uvicorn", reason="comes with the extra `view`: pip install 'toolorchestra[view]'")

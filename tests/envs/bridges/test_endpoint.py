@@ -13,7 +13,7 @@ import pytest
 
 from toolorchestra.agents.policies.reference import OraclePolicy
 from toolorchestra.envs.bridges.endpoint import play
-from toolorchestra.toolscale.errors import ExpertError, OptionError
+from toolorchestra.toolscale.common.errors import ExpertError, OptionError
 
 ENV = "ToolOrchestra-Restaurant-v0"
 
@@ -75,7 +75,7 @@ def test_a_model_that_cannot_be_reached_is_no_episode(fake_server: Any) -> None:
     ],
 )
 def test_a_task_that_cannot_be_played_is_refused(task: Any, expected: str) -> None:
-    from toolorchestra.toolscale.errors import ToolOrchestraError
+    from toolorchestra.toolscale.common.errors import ToolOrchestraError
 
     with pytest.raises(ToolOrchestraError, match=expected) as caught:
         play(task, "http://127.0.0.1:9/v1", "m")

@@ -17,7 +17,7 @@ from inspect_ai.tool import ToolCall
 from toolorchestra.agents.messages.reading import read_message
 from toolorchestra.agents.policies.reference import OraclePolicy
 from toolorchestra.envs.bridges.inspect_ai import toolorchestra
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of inspect_ai and what it brings
 ENV = "ToolOrchestra-Restaurant-v0"

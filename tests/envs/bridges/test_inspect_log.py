@@ -18,7 +18,7 @@ from inspect_ai.log import read_eval_log, read_eval_log_sample, read_eval_log_sa
 from inspect_ai.scorer import SampleScore, Score, mean, stderr
 
 from toolorchestra.cli.main import main
-from toolorchestra.envs.episode import Episode, read_episodes, write_episodes
+from toolorchestra.envs.records.episode import Episode, read_episodes, write_episodes
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of inspect_ai and what it brings
 Logged = tuple[Path, list[Episode]]

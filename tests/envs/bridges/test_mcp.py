@@ -17,7 +17,7 @@ from waiting import until
 
 from toolorchestra.agents.messages.reading import read_message
 from toolorchestra.envs.bridges.served import Served
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 
 pytest.importorskip("mcp.server.mcpserver", reason="needs pip install 'toolorchestra[mcp]'")
 

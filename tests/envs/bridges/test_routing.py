@@ -12,7 +12,7 @@ from gymnasium.utils.env_checker import check_env
 from toolorchestra.agents.policies.baselines import Direct, MajorityVote
 from toolorchestra.envs.bridges.routing import RoutingEnv
 from toolorchestra.envs.registration import routing_ids
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
 
 ENV = "Routing-Math-v0"
 EVERY: list[tuple[str, dict[str, Any]]] = [

@@ -7,7 +7,7 @@ import pytest
 from answering import wrong
 
 from toolorchestra.envs.bridges.served import OVER, Served
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 
 ENV = "ToolOrchestra-Restaurant-v0"
 

@@ -6,7 +6,7 @@ from typing import Any
 import gymnasium as gym
 import pytest
 
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 
 skyrl_gym = pytest.importorskip("skyrl_gym", reason="pip install 'toolorchestra[skyrl]'")
 

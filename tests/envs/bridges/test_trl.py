@@ -15,8 +15,8 @@ import toolorchestra
 from toolorchestra.agents.messages.reading import read_message
 from toolorchestra.agents.policies.reference import OraclePolicy
 from toolorchestra.envs.bridges import trl as bridge
-from toolorchestra.envs.episode import ORCHESTRATOR
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.envs.records.episode import ORCHESTRATOR
+from toolorchestra.toolscale.common.errors import OptionError
 
 ENV = "ToolOrchestra-Restaurant-v0"
 SEEDS = range(6)

@@ -21,8 +21,8 @@ from verifiers.v1.cli.eval.main import main
 from verifiers.v1.utils.loaders import environment_class, taskset_class
 
 from toolorchestra.agents.policies.reference import OraclePolicy
-from toolorchestra.envs.episode import Episode
 from toolorchestra.envs.multiagent.views import CurrentAgentEnv
+from toolorchestra.envs.records.episode import Episode
 from toolorchestra.envs.registration import is_multiagent, make_multiagent
 from toolorchestra.envs.tmatr.teacher import teach
 

@@ -11,8 +11,8 @@ import pytest
 from toolorchestra.envs.checks.asked import MAX_PAID, ask_uninformed, uninformed_finding
 from toolorchestra.envs.ground_truth.given import Given
 from toolorchestra.envs.tools import experts
+from toolorchestra.toolscale.common.errors import OptionError
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.errors import OptionError
 
 Make = Callable[..., Any]
 

@@ -6,8 +6,8 @@ import pytest
 
 from toolorchestra.envs.checks.attacks import attack_lines, exploit_finding
 from toolorchestra.envs.checks.environment import check_environment
-from toolorchestra.toolscale.exploiter import Exploit, ExploitReport
-from toolorchestra.toolscale.verifier_attacks import AttackReport
+from toolorchestra.toolscale.validation.exploiter import Exploit, ExploitReport
+from toolorchestra.toolscale.validation.verifier_attacks import AttackReport
 
 
 def test_kinds_that_were_judged_wrongly_stand_before_the_others() -> None:

@@ -13,7 +13,7 @@ from pettingzoo.utils import AgentSelector
 
 from toolorchestra import make_multiagent
 from toolorchestra.testing import CheckReport, check_failures
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
 
 DIGITS = "0123456789"
 

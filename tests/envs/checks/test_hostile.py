@@ -14,10 +14,10 @@ from toolorchestra.envs.checks.hostile import KINDS, HostileCheck, hostile_actio
 from toolorchestra.envs.tool_calling import ToolCallingPlay
 from toolorchestra.envs.toolorchestra.env import ToolOrchestraEnv
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.guess import Guesser
-from toolorchestra.toolscale.session import Session
-from toolorchestra.toolscale.sqltool import SqlTool
-from toolorchestra.toolscale.tool import Status, ToolResult
+from toolorchestra.toolscale.tasks.session import Session
+from toolorchestra.toolscale.tools.guess import Guesser
+from toolorchestra.toolscale.tools.sqltool import SqlTool
+from toolorchestra.toolscale.tools.tool import Status, ToolResult
 
 ACTIONS = 400
 

@@ -10,8 +10,8 @@ import pytest
 
 from toolorchestra.envs.checks.hostile_expressions import EXPRESSION_KINDS, hostile_expressions, long_answers
 from toolorchestra.envs.tools.calculator import Calculator
-from toolorchestra.toolscale.answers import equal, is_right
-from toolorchestra.toolscale.tool import NO_CONTEXT, Status
+from toolorchestra.toolscale.answers.answers import equal, is_right
+from toolorchestra.toolscale.tools.tool import NO_CONTEXT, Status
 
 REFERENCES = ("5", r"\frac{3}{4}", r"2\sqrt{39}", "5x+1", r"\{1,2\}", "Brenholm", "explorer", "B", "87 years")
 

@@ -19,14 +19,14 @@ from toolorchestra.envs.checks.wording import wording_finding
 from toolorchestra.envs.play import Play, PlaySnapshot
 from toolorchestra.envs.task_source import DomainSource, MixtureSource
 from toolorchestra.envs.toolorchestra.env import ToolOrchestraEnv
-from toolorchestra.toolscale import verify as verification
+from toolorchestra.toolscale.answers.typed_answers import TypedAnswer
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.domain import SPLITS, Domain
 from toolorchestra.toolscale.domain_folder import load_domain
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
-from toolorchestra.toolscale.task import Call, Task, write_tasks
-from toolorchestra.toolscale.tool import Status
-from toolorchestra.toolscale.typed_answers import TypedAnswer
-from toolorchestra.toolscale.verify import SOLVED
+from toolorchestra.toolscale.tasks import verify as verification
+from toolorchestra.toolscale.tasks.task import Call, Task, write_tasks
+from toolorchestra.toolscale.tasks.verify import SOLVED
+from toolorchestra.toolscale.tools.tool import Status
 
 CUSTOM = "ToolOrchestra-Custom-v0"
 MUTANTS = ("drop a write", "alter an argument", "change a slot", "add a stray write")
@@ -350,7 +350,7 @@ def test_arguments_that_another_process_cannot_have_are_refused_by_determinism(m
 
 
 def test_a_verifier_that_accepts_everything_fails(check: Callable[..., CheckResult], monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("toolorchestra.toolscale.verify.Verifier.verify", lambda *_: SOLVED)
+    monkeypatch.setattr("toolorchestra.toolscale.tasks.verify.Verifier.verify", lambda *_: SOLVED)
     result = check("verifier")
     assert result.verdict == "fail"
     mutants = result.counts["mutants"]

@@ -11,7 +11,7 @@ from toolorchestra.envs import multiagent_ids
 from toolorchestra.envs.checks.several_agents import CHECKS, check_multiagent
 from toolorchestra.envs.msarl.env import MSARLEnv
 from toolorchestra.envs.msarl.play import MSARLPlay
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
 
 
 def failed(**options: Any) -> dict[str, str]:

@@ -12,9 +12,9 @@ from toolorchestra.envs.dialogue import DialogueEnv, raw_env
 from toolorchestra.envs.dialogue.fault_attribution import AttributedFault
 from toolorchestra.envs.dialogue.scenario import STOP
 from toolorchestra.envs.dialogue.teacher import DONE, teach
-from toolorchestra.toolscale.session import Session
-from toolorchestra.toolscale.task import Call
-from toolorchestra.toolscale.tool import ToolResult
+from toolorchestra.toolscale.tasks.session import Session
+from toolorchestra.toolscale.tasks.task import Call
+from toolorchestra.toolscale.tools.tool import ToolResult
 
 TASK = "restaurant/pay_with_coupon/005"
 Plant = Callable[[DialogueEnv, str], str]
@@ -201,7 +201,7 @@ def test_a_verifier_that_breaks_is_neither_agents_fault(monkeypatch: pytest.Monk
     def broken(*_: Any) -> Any:
         raise RuntimeError("the judge is gone")
 
-    monkeypatch.setattr("toolorchestra.toolscale.verify.Verifier.verify", broken)
+    monkeypatch.setattr("toolorchestra.toolscale.tasks.verify.Verifier.verify", broken)
     for stop in (STOP, "Hello."):  # judged at the end of the talk, or when it is cut off
         env = raw_env("Restaurant", max_cycles=1)
         env.reset(seed=0, options={"task_id": TASK})

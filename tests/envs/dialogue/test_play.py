@@ -15,10 +15,10 @@ from toolorchestra.envs import make_multiagent
 from toolorchestra.envs.dialogue import ChatUser, DialogueEnv, raw_env, single_env
 from toolorchestra.envs.dialogue.scenario import MAX_TEXT_CHARACTERS, STOP
 from toolorchestra.envs.dialogue.teacher import DONE, inject_error, knows, teach
-from toolorchestra.envs.episode import read_episodes
+from toolorchestra.envs.records.episode import read_episodes
 from toolorchestra.envs.registration import domain_sources
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
-from toolorchestra.toolscale.task import Call, write_tasks
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.tasks.task import Call, write_tasks
 
 TASK = "restaurant/pay_with_coupon/005"
 PERSONAL = write_calls([Call("get_coupon", {"coupon": "DILL"})])

@@ -8,8 +8,8 @@ from hypothesis import given, strategies as st
 from toolorchestra.envs.dialogue.request_facts import facts_in, vocabulary_of, with_blanks
 from toolorchestra.envs.registration import domain_sources
 from toolorchestra.envs.task_source import make_source
+from toolorchestra.toolscale.answers.mentions import mentions, tokens
 from toolorchestra.toolscale.domain_folder import load_domain
-from toolorchestra.toolscale.mentions import mentions, tokens
 
 RESTAURANT = load_domain("restaurant")
 VOCABULARY = vocabulary_of(RESTAURANT)

@@ -12,8 +12,8 @@ from toolorchestra.envs.dialogue.scenario import PERSONAS, STOP
 from toolorchestra.envs.dialogue.user import facts_not_given
 from toolorchestra.envs.dialogue.user_reading import reports_done, requested_facts
 from toolorchestra.envs.registration import domain_sources
+from toolorchestra.toolscale.answers.mentions import mentions, tokens
 from toolorchestra.toolscale.domain_folder import load_domain
-from toolorchestra.toolscale.mentions import mentions, tokens
 
 TASK = "restaurant/pay_with_coupon/005"
 """Hugo pays the bill for August 6, 2025 with the app, and before that the coupon DILL is applied."""

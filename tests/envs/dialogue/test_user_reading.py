@@ -13,7 +13,7 @@ from toolorchestra.envs.dialogue.user_reading import (
     requests,
 )
 from toolorchestra.toolscale.domain_folder import load_domain
-from toolorchestra.toolscale.task import Call
+from toolorchestra.toolscale.tasks.task import Call
 
 FACTS = facts_in("K05 and K06 cook for Hugo and 4 guests on 2025-07-30", vocabulary_of(load_domain("restaurant")))
 

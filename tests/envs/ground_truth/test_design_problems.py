@@ -21,7 +21,7 @@ from toolorchestra.envs.ground_truth.design_problems import (
 from toolorchestra.envs.ground_truth.parts import Part
 from toolorchestra.envs.masorchestra.design import Agent, Design
 from toolorchestra.envs.sources.questions import make_question
-from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.tasks.task import Task
 
 PARTS = (
     Part("Who wrote the play The Idle Workshop?", "Hanne Sentov", ("Oda Gorne",), difficulty=0.5),

@@ -19,8 +19,8 @@ from toolorchestra.envs.ground_truth.domain_steps import GUESSED, NAMED, step_as
 from toolorchestra.envs.ground_truth.given import UNCLEAR, UNKNOWN, UNTOLD, Given
 from toolorchestra.envs.tools.experts import shown_results
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.task import Call, Task
-from toolorchestra.toolscale.tool import ToolContext
+from toolorchestra.toolscale.tasks.task import Call, Task
+from toolorchestra.toolscale.tools.tool import ToolContext
 
 
 class Desk:

@@ -13,8 +13,8 @@ from toolorchestra.agents.chat.base import ScriptedChat
 from toolorchestra.envs.ground_truth.known_answers import KnownAnswersWarning
 from toolorchestra.envs.ground_truth.parts import Part
 from toolorchestra.envs.sources.questions import QuestionSource, QuestionWorld, make_question
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.common.errors import OptionError
+from toolorchestra.toolscale.tasks.task import Task
 
 PROTOCOLS: tuple[tuple[str, dict[str, Any], dict[str, Any]], ...] = (
     ("ToolOrchestra-Custom-v0", {"tools": "full"}, {}),

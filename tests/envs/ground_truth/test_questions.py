@@ -11,7 +11,7 @@ from toolorchestra.envs.ground_truth.parts import Part, parts_of, problem_of
 from toolorchestra.envs.ground_truth.questions import VAGUE, QuestionRequest
 from toolorchestra.envs.sources.math.source import MathSource
 from toolorchestra.envs.sources.questions import make_question
-from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.tasks.task import Task
 
 PARTS = (
     Part("Who wrote the novel Tern?", "Ada Vell", ("Ida Vell",), (), 0.5, "search"),

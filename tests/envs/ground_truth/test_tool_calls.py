@@ -24,10 +24,10 @@ from toolorchestra.envs.ground_truth.tool_calls import (
 )
 from toolorchestra.envs.sources.questions import QuestionSource, QuestionWorld, make_question
 from toolorchestra.envs.tools.experts import shown_results
-from toolorchestra.envs.tools.search import BM25Index, LocalSearch, Passage
+from toolorchestra.envs.tools.search.search import BM25Index, LocalSearch, Passage
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.task import Attack, Call, Task
-from toolorchestra.toolscale.tool import ToolContext
+from toolorchestra.toolscale.tasks.task import Attack, Call, Task
+from toolorchestra.toolscale.tools.tool import ToolContext
 
 PARTS = (
     Part("Who wrote the novel Tern?", "Ada Vell", ("Ida Vell", "Odo Marn"), (), 0.5, None, ("p1",)),

@@ -8,12 +8,12 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from toolorchestra.envs.episode import CallRecord
 from toolorchestra.envs.masorchestra.design import Agent, Design
 from toolorchestra.envs.masorchestra.design_runner import AgentJob, Ask, RunLimits, run_design, was_run
 from toolorchestra.envs.masorchestra.orchestrators import random_design
-from toolorchestra.toolscale.errors import ExpertError, OptionError
-from toolorchestra.toolscale.tool import InnerCall, Status, ToolResult
+from toolorchestra.envs.records.episode import CallRecord
+from toolorchestra.toolscale.common.errors import ExpertError, OptionError
+from toolorchestra.toolscale.tools.tool import InnerCall, Status, ToolResult
 
 
 def reader(agent_id: str, *parents: str) -> Agent:

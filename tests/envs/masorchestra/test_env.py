@@ -11,9 +11,8 @@ import toolorchestra  # noqa: F401 - registers the environments
 from toolorchestra.agents.chat.base import BatchError, ChatRequest, Completion, ScriptedChat
 from toolorchestra.agents.policies.base import play_episode
 from toolorchestra.agents.policies.registry import make_policy
-from toolorchestra.algos.stats import mean_interval
+from toolorchestra.algos.reporting.stats import mean_interval
 from toolorchestra.envs.checks.environment import check_environment
-from toolorchestra.envs.episode import Episode
 from toolorchestra.envs.masorchestra import play as masorchestra_play
 from toolorchestra.envs.masorchestra.design import Agent, Design, to_text
 from toolorchestra.envs.masorchestra.env import MASOrchestraEnv
@@ -27,8 +26,9 @@ from toolorchestra.envs.masorchestra.parser import parse_design
 from toolorchestra.envs.masorchestra.play import DesignPlay
 from toolorchestra.envs.masorchestra.prompts import examples, orchestrator_prompt
 from toolorchestra.envs.masorchestra.subagents import sub_agents
-from toolorchestra.toolscale.errors import ExpertError, OptionError, UnknownNameError
-from toolorchestra.toolscale.tool import Status
+from toolorchestra.envs.records.episode import Episode
+from toolorchestra.toolscale.common.errors import ExpertError, OptionError, UnknownNameError
+from toolorchestra.toolscale.tools.tool import Status
 
 
 def design(*agents: Agent) -> str:

@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ET
 from toolorchestra.envs.masorchestra import figure
 from toolorchestra.envs.masorchestra.design import Agent, Design
 from toolorchestra.envs.masorchestra.design_runner import AgentJob, DesignRun, RunLimits, run_design
-from toolorchestra.toolscale.tool import Status, ToolResult
+from toolorchestra.toolscale.tools.tool import Status, ToolResult
 
 SVG = "{http://www.w3.org/2000/svg}"
 DESIGN = Design(

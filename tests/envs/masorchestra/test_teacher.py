@@ -12,7 +12,7 @@ from toolorchestra.envs.masorchestra.design import Design
 from toolorchestra.envs.masorchestra.parser import parse_design
 from toolorchestra.envs.masorchestra.rules import Rule
 from toolorchestra.envs.masorchestra.teacher import INJECTED_ERRORS, MIXTURE, DesignTeacher, inject_error
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ from toolorchestra.envs.msarl.teacher import inject_error, program, teach
 from toolorchestra.envs.sources.math.programs import PROGRAMS
 from toolorchestra.envs.sources.questions import QuestionSource, QuestionWorld
 from toolorchestra.envs.tools.python import PythonTool
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.tool import Status
+from toolorchestra.toolscale.common.errors import OptionError
+from toolorchestra.toolscale.tools.tool import Status
 
 CODE = "```python\nprint(6 * 7)\n```"
 TOOLS: Any = {"python": None, "local_search": None}

@@ -16,9 +16,9 @@ from toolorchestra.envs.sources.chains import LEVELS, NAMES, ChainSource, Formul
 from toolorchestra.envs.sources.questions import try_answers
 from toolorchestra.envs.task_source import FileSource, make_source, question_source
 from toolorchestra.envs.tools.simulated_python import SimulatedPython, last_value
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.task import write_tasks
-from toolorchestra.toolscale.tool import NO_CONTEXT
+from toolorchestra.toolscale.common.errors import OptionError
+from toolorchestra.toolscale.tasks.task import write_tasks
+from toolorchestra.toolscale.tools.tool import NO_CONTEXT
 
 SYSTEMS: list[dict[str, Any]] = [{}, {"helpers": "none"}, {"helpers": "none", "old_outputs": "deleted"}]
 

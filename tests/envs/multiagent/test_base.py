@@ -8,11 +8,11 @@ import gymnasium
 import pytest
 
 from toolorchestra.envs import make_multiagent
-from toolorchestra.envs.episode import read_episodes, write_episodes
 from toolorchestra.envs.msarl import MSARLEnv
 from toolorchestra.envs.msarl.teacher import teach
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
-from toolorchestra.toolscale.tool import Tool, ToolResult
+from toolorchestra.envs.records.episode import read_episodes, write_episodes
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.tools.tool import Tool, ToolResult
 
 CODE = "Let me see.\n```python\nprint(6 * 7)\n```"
 
@@ -53,7 +53,7 @@ def test_options_that_cannot_be_are_refused(options: dict[str, Any]) -> None:
 
 
 def test_tasks_of_a_file_are_played(tmp_path: Path) -> None:
-    from toolorchestra.toolscale.task import write_tasks
+    from toolorchestra.toolscale.tasks.task import write_tasks
 
     tasks = new().source.tasks("train")[:3]
     write_tasks(tmp_path / "mine.jsonl", tasks)
@@ -186,7 +186,7 @@ class Broken(Tool):
     """A tool that raises an infrastructure error."""
 
     def __init__(self) -> None:
-        from toolorchestra.toolscale.format import ParameterSpec
+        from toolorchestra.toolscale.database.format import ParameterSpec
 
         super().__init__("python", "broken", {"code": ParameterSpec(type="string", description="code")})
 

@@ -9,7 +9,7 @@ from gymnasium.utils.env_checker import check_env
 from toolorchestra import environment_ids
 from toolorchestra.envs.msarl import raw_env, single_env
 from toolorchestra.envs.multiagent.views import SingleAgentEnv
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 
 CODE = "```python\nprint(6 * 7)\n```"
 

@@ -12,7 +12,7 @@ from toolorchestra.agents.chat.base import ChatRequest, ScriptedChat
 from toolorchestra.envs.ground_truth.parts import Part
 from toolorchestra.envs.paramanager.env import ParaManagerEnv
 from toolorchestra.envs.sources.questions import QuestionSource, QuestionWorld, make_question
-from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.tasks.task import Task
 
 Make = Callable[..., ParaManagerEnv]
 

@@ -15,8 +15,8 @@ from toolorchestra.agents.policies.base import play_episode
 from toolorchestra.agents.policies.registry import make_policy
 from toolorchestra.envs.checks.one_agent import CHECKS
 from toolorchestra.envs.paramanager.env import ParaManagerEnv
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 
 Make = Callable[..., Any]
 Say = Callable[..., str]

@@ -11,7 +11,7 @@ import pytest
 from toolorchestra.agents.chat.base import ScriptedChat
 from toolorchestra.envs.paramanager.play import concluding_answer
 from toolorchestra.envs.paramanager.rewards import reward_parts, total
-from toolorchestra.toolscale.errors import ExpertError, OptionError
+from toolorchestra.toolscale.common.errors import ExpertError, OptionError
 
 Make = Callable[..., Any]
 Say = Callable[..., str]

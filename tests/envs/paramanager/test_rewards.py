@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from toolorchestra.envs.episode import CallRecord, Turn
 from toolorchestra.envs.paramanager.rewards import (
     PARTS,
     Budget,
@@ -19,8 +18,9 @@ from toolorchestra.envs.paramanager.rewards import (
     total,
     well_formed,
 )
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.tool import Status
+from toolorchestra.envs.records.episode import CallRecord, Turn
+from toolorchestra.toolscale.common.errors import OptionError
+from toolorchestra.toolscale.tools.tool import Status
 
 UNITS = {"standard_reasoner": 1.0, "critical_reviewer": 1.0, "ensemble_solver": 4.0, "final_answer": 1.0}
 GOOD = '<reasoning>So.</reasoning><tool_call>{"name": "local_search", "arguments": {}}</tool_call>'

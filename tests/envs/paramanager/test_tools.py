@@ -14,7 +14,7 @@ from toolorchestra.agents.chat.base import ChatRequest, ScriptedChat
 from toolorchestra.envs.paramanager.tools import ROLES, UNITS, conclusions
 from toolorchestra.envs.sources.questions import QuestionSource
 from toolorchestra.envs.tools.python import PythonTool
-from toolorchestra.toolscale.tool import ToolContext, ToolResult
+from toolorchestra.toolscale.tools.tool import ToolContext, ToolResult
 
 Make = Callable[..., Any]
 Say = Callable[..., str]

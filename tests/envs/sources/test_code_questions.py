@@ -17,7 +17,7 @@ import toolorchestra  # noqa: F401 - registers the environments
 from toolorchestra.envs.sources import code_questions
 from toolorchestra.envs.sources.code_questions import CodeWorld
 from toolorchestra.envs.sources.public import load_public
-from toolorchestra.toolscale.errors import OptionError, SandboxError
+from toolorchestra.toolscale.common.errors import OptionError, SandboxError
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*does not isolate")  # programs of ours, where nothing better is
 

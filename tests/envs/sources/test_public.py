@@ -22,8 +22,8 @@ import toolorchestra  # noqa: F401 - registers the environments
 from toolorchestra.envs.ground_truth.parts import parts_of, problem_of
 from toolorchestra.envs.sources.masbench.rows import REVISION
 from toolorchestra.envs.sources.public import DATASETS, load_public, public_source
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
-from toolorchestra.toolscale.tool import NO_CONTEXT
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.tools.tool import NO_CONTEXT
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*does not isolate")  # programs of ours, where nothing better is
 

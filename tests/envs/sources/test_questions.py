@@ -22,9 +22,9 @@ from toolorchestra.envs.sources.questions import (
 )
 from toolorchestra.envs.task_source import QUESTIONS, FileSource, MixtureSource, make_source, question_source
 from toolorchestra.envs.tools.calculator import Calculator
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
-from toolorchestra.toolscale.task import Task, read_tasks, write_tasks
-from toolorchestra.toolscale.tool import Status
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.tasks.task import Task, read_tasks, write_tasks
+from toolorchestra.toolscale.tools.tool import Status
 
 PARTS = (
     Part("Who wrote the novel Tern?", "Ada Vell", ("Ida Vell",), (), 0.5, None, ("p1",)),

@@ -14,7 +14,7 @@ from toolorchestra.envs.tmatr.env import ROLES, random_message
 from toolorchestra.envs.tmatr.paper_prompts import asked_for, paper_request
 from toolorchestra.envs.tmatr.teacher import teach
 from toolorchestra.envs.tmatr.tree import decision_tree
-from toolorchestra.toolscale.errors import UnknownNameError
+from toolorchestra.toolscale.common.errors import UnknownNameError
 
 TASK = "math/shared_work/train-00010"
 QUESTION = "Alone, two pumps fill a tank in 6 and 5 hours. How many hours do they need together, starting empty?"

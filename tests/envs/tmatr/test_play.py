@@ -11,14 +11,14 @@ import pytest
 
 from toolorchestra.envs import make_multiagent
 from toolorchestra.envs.checks.several_agents import check_multiagent
-from toolorchestra.envs.episode import read_episodes, write_episodes
 from toolorchestra.envs.multiagent.views import SingleAgentEnv
+from toolorchestra.envs.records.episode import read_episodes, write_episodes
 from toolorchestra.envs.task_source import QUESTIONS
 from toolorchestra.envs.tmatr import TMATREnv, random_message, raw_env, single_env
 from toolorchestra.envs.tmatr.actions import AGENT_ACTIONS, Action
 from toolorchestra.envs.tmatr.env import ROLES
-from toolorchestra.envs.tools.search_web import RecordedProvider, WebSearch
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
+from toolorchestra.envs.tools.search.search_web import RecordedProvider, WebSearch
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
 
 CALL = "<ACTION>call_tool</ACTION><GOAL>Multiply 6 by 7.</GOAL>"
 REASON = "<ACTION>text_reasoning</ACTION><GOAL>It printed forty-two: say so.</GOAL>"
@@ -304,7 +304,7 @@ def test_hostile_json_is_answered(text: str) -> None:
 
 
 def test_tasks_of_a_file_are_played(tmp_path: Path) -> None:
-    from toolorchestra.toolscale.task import write_tasks
+    from toolorchestra.toolscale.tasks.task import write_tasks
 
     write_tasks(tmp_path / "mine.jsonl", new().source.tasks("train")[:3])
     env = make_multiagent("TMATR-Custom-v0", tasks=tmp_path / "mine.jsonl", python="simulated")

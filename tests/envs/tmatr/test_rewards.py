@@ -5,10 +5,10 @@ import itertools
 import pytest
 from hypothesis import given, strategies as st
 
-from toolorchestra.envs.episode import CallRecord, Episode, Outcome, Turn
+from toolorchestra.envs.records.episode import CallRecord, Episode, Outcome, Turn
 from toolorchestra.envs.tmatr import raw_env
 from toolorchestra.envs.tmatr.rewards import RewardRule, brevity, repetition, reward_parts, tool_success
-from toolorchestra.toolscale.tool import Status
+from toolorchestra.toolscale.tools.tool import Status
 
 OK, ERR = Status.OK, Status.EXEC_ERR
 

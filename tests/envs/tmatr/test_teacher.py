@@ -10,8 +10,8 @@ from toolorchestra.envs.tmatr.actions import Action, read
 from toolorchestra.envs.tmatr.env import ROLES
 from toolorchestra.envs.tmatr.teacher import DEMONSTRATIONS, demonstration_of, inject_error, teach
 from toolorchestra.envs.tools.python import PythonTool
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.common.errors import OptionError
+from toolorchestra.toolscale.tasks.task import Task
 
 PARITY = [family for family, demonstration in DEMONSTRATIONS.items() if demonstration.guessed]
 

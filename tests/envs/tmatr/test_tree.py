@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from toolorchestra.envs import make_multiagent
-from toolorchestra.envs.episode import read_episodes, write_episodes
+from toolorchestra.envs.records.episode import read_episodes, write_episodes
 from toolorchestra.envs.tmatr import TMATREnv, random_message, raw_env
 from toolorchestra.envs.tmatr.env import ROLES
 from toolorchestra.envs.tmatr.figure import mermaid, tree_text
 from toolorchestra.envs.tmatr.tree import ENVIRONMENT, MALFORMED, DecisionTree, decision_tree
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 
 MESSAGES = (
     "<ACTION>call_tool</ACTION><GOAL>Multiply 6 by 7.</GOAL>",

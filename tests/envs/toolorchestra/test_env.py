@@ -13,8 +13,8 @@ from gymnasium.utils.env_checker import check_env
 
 from toolorchestra.envs.task_source import DomainSource, MixtureSource
 from toolorchestra.envs.toolorchestra.env import ToolOrchestraEnv
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 
 Make = Callable[..., Any]
 

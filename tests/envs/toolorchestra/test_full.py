@@ -19,9 +19,9 @@ from toolorchestra.agents.policies.base import play_episode
 from toolorchestra.agents.policies.reference import NullPolicy
 from toolorchestra.agents.policies.registry import make_policy
 from toolorchestra.envs.checks.environment import check_environment
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.common.jsonl import write_jsonl
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
-from toolorchestra.toolscale.jsonl import write_jsonl
 from toolorchestra.toolscale.preferences import make_pairs, tool_facts
 
 pytestmark = pytest.mark.filterwarnings("ignore:ProcessSandbox does not isolate")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from toolorchestra.envs.tools.sandbox import ProgramLimits, Sandbox, make_sandbox
-from toolorchestra.toolscale.errors import SandboxError
+from toolorchestra.toolscale.common.errors import SandboxError
 
 ENABLE = "To run this test: bash .ci/sandboxes (as root, on Debian)"
 LIMITS = ProgramLimits(seconds=60, memory_mb=128, pids=16, output_bytes=100_000, disk_mb=16)

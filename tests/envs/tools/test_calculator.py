@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from toolorchestra.envs.tools.calculator import Calculator
-from toolorchestra.toolscale.tool import NO_CONTEXT, Status
+from toolorchestra.toolscale.tools.tool import NO_CONTEXT, Status
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,11 @@ from toolorchestra.envs.task_source import QUESTIONS, make_source
 from toolorchestra.envs.tools.calculator import Calculator
 from toolorchestra.envs.tools.experts import ExpertTool
 from toolorchestra.envs.tools.python import PythonTool
-from toolorchestra.envs.tools.search import BM25Index, LocalSearch, Passage
-from toolorchestra.envs.tools.search_web import RecordedProvider, WebSearch
+from toolorchestra.envs.tools.search.search import BM25Index, LocalSearch, Passage
+from toolorchestra.envs.tools.search.search_web import RecordedProvider, WebSearch
 from toolorchestra.envs.tools.simulated_python import SimulatedPython
 from toolorchestra.envs.tools.toolkit import Toolkit
-from toolorchestra.toolscale.tool import NO_CONTEXT, Tool
+from toolorchestra.toolscale.tools.tool import NO_CONTEXT, Tool
 
 COPIES = [
     pytest.param(lambda one: pickle.loads(pickle.dumps(one)), id="pickle"),

@@ -23,8 +23,8 @@ from toolorchestra.envs.tools.manual import manual
 from toolorchestra.envs.tools.python import PythonTool
 from toolorchestra.envs.tools.toolkit import Toolkit
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.task import Call
-from toolorchestra.toolscale.tool import Status, ToolContext, ToolResult
+from toolorchestra.toolscale.tasks.task import Call
+from toolorchestra.toolscale.tools.tool import Status, ToolContext, ToolResult
 
 CATALOG = Catalog.load()
 

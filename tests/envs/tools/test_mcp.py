@@ -17,8 +17,8 @@ from answering import wrong
 
 import toolorchestra
 from toolorchestra.agents.policies.reference import OraclePolicy
-from toolorchestra.toolscale.errors import ExpertError, OptionError, UnknownNameError
-from toolorchestra.toolscale.tool import ToolContext
+from toolorchestra.toolscale.common.errors import ExpertError, OptionError, UnknownNameError
+from toolorchestra.toolscale.tools.tool import ToolContext
 
 pytest.importorskip("mcp.server.mcpserver", reason="needs pip install 'toolorchestra[mcp]'")
 

@@ -22,8 +22,8 @@ from toolorchestra.envs.tools.sandbox import (
     Sandbox,
 )
 from toolorchestra.envs.tools.simulated_python import SimulatedPython
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
-from toolorchestra.toolscale.tool import NO_CONTEXT, Status, Tool, ToolContext, ToolResult
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.tools.tool import NO_CONTEXT, Status, Tool, ToolContext, ToolResult
 
 
 @pytest.fixture

@@ -21,15 +21,15 @@ import msgspec
 import numpy as np
 import pytest
 
-from toolorchestra.envs.tools import search_providers, search_vectors
-from toolorchestra.envs.tools.search import MAX_QUERIES, BM25Index, Hit, LocalSearch, Passage, read_passages
-from toolorchestra.envs.tools.search_providers import TavilyProvider
-from toolorchestra.envs.tools.search_vectors import VectorIndex, model_index, sentence_encoder
-from toolorchestra.envs.tools.search_web import RecordedProvider, WebSearch
-from toolorchestra.toolscale.append_only import AppendingError
-from toolorchestra.toolscale.errors import ExpertError, OptionError
-from toolorchestra.toolscale.jsonl import write_jsonl
-from toolorchestra.toolscale.tool import NO_CONTEXT, ArgumentError, Status, ToolResult
+from toolorchestra.envs.tools.search import search_providers, search_vectors
+from toolorchestra.envs.tools.search.search import MAX_QUERIES, BM25Index, Hit, LocalSearch, Passage, read_passages
+from toolorchestra.envs.tools.search.search_providers import TavilyProvider
+from toolorchestra.envs.tools.search.search_vectors import VectorIndex, model_index, sentence_encoder
+from toolorchestra.envs.tools.search.search_web import RecordedProvider, WebSearch
+from toolorchestra.toolscale.common.append_only import AppendingError
+from toolorchestra.toolscale.common.errors import ExpertError, OptionError
+from toolorchestra.toolscale.common.jsonl import write_jsonl
+from toolorchestra.toolscale.tools.tool import NO_CONTEXT, ArgumentError, Status, ToolResult
 
 PASSAGES = [
     Passage("p1", "Ada Vell (painter)", "Ada Vell was a painter, born in Brenholm in 1871."),

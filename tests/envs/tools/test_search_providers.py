@@ -15,12 +15,12 @@ import pytest
 
 from toolorchestra.agents.chat.base import Price, ScriptedChat
 from toolorchestra.agents.experts.catalog import Catalog
-from toolorchestra.envs.tools.page_summaries import PageSummaries
-from toolorchestra.envs.tools.search import Hit
-from toolorchestra.envs.tools.search_providers import BingProvider, DuckDuckGoProvider, TavilyProvider
-from toolorchestra.envs.tools.search_web import RecordedProvider, WebSearch
-from toolorchestra.toolscale.errors import DomainError, ExpertError, OptionError
-from toolorchestra.toolscale.tool import NO_CONTEXT, Status
+from toolorchestra.envs.tools.search.page_summaries import PageSummaries
+from toolorchestra.envs.tools.search.search import Hit
+from toolorchestra.envs.tools.search.search_providers import BingProvider, DuckDuckGoProvider, TavilyProvider
+from toolorchestra.envs.tools.search.search_web import RecordedProvider, WebSearch
+from toolorchestra.toolscale.common.errors import DomainError, ExpertError, OptionError
+from toolorchestra.toolscale.tools.tool import NO_CONTEXT, Status
 
 BING = {
     "_type": "SearchResponse",

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from toolorchestra.envs.tools.simulated_python import SimulatedPython, result_lines
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.tool import NO_CONTEXT, Status, ToolResult
+from toolorchestra.toolscale.common.errors import OptionError
+from toolorchestra.toolscale.tools.tool import NO_CONTEXT, Status, ToolResult
 
 ONLY = "NotImplementedError: line {}: only arithmetic is simulated"
 

@@ -16,13 +16,13 @@ from toolorchestra.agents.experts.catalog import Catalog
 from toolorchestra.agents.experts.catalog_files import CatalogError
 from toolorchestra.envs.task_source import make_source
 from toolorchestra.envs.tools.manual import manual
-from toolorchestra.envs.tools.search import Hit
-from toolorchestra.envs.tools.search_web import RecordedProvider, WebSearch
+from toolorchestra.envs.tools.search.search import Hit
+from toolorchestra.envs.tools.search.search_web import RecordedProvider, WebSearch
 from toolorchestra.envs.tools.simulated_web import simulated_web
 from toolorchestra.envs.tools.toolkit import Toolkit
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
-from toolorchestra.toolscale.tool import NO_CONTEXT, Tool
+from toolorchestra.toolscale.tools.tool import NO_CONTEXT, Tool
 
 CATALOG = Catalog.load()
 ENDPOINT = "tools: {web_search: {endpoint: {record: %s}}}"

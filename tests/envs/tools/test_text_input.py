@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from toolorchestra.envs.tools.text_input import arguments_of, fence_parameter
-from toolorchestra.toolscale.format import ParameterSpec
-from toolorchestra.toolscale.tool import Effect, Tool, ToolContext, ToolResult
+from toolorchestra.toolscale.database.format import ParameterSpec
+from toolorchestra.toolscale.tools.tool import Effect, Tool, ToolContext, ToolResult
 
 TEXT: dict[str, Any] = {"type": "string", "description": "d"}
 LINES: dict[str, Any] = {"type": "array", "items": "string", "description": "d"}

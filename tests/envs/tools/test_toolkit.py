@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from toolorchestra.agents.experts.configurations import BASIC_TOOLS
-from toolorchestra.envs.tools.search import Passage
+from toolorchestra.envs.tools.search.search import Passage
 from toolorchestra.envs.tools.toolkit import Level, Toolkit
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.common.jsonl import write_jsonl
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
-from toolorchestra.toolscale.jsonl import write_jsonl
-from toolorchestra.toolscale.tool import NO_CONTEXT
+from toolorchestra.toolscale.tools.tool import NO_CONTEXT
 
 EXPERTS = {
     "query": ("gpt_5", "gpt_5_mini", "qwen3_32b"),

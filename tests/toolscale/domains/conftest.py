@@ -11,15 +11,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from toolorchestra.toolscale.build import check_records
+from toolorchestra.toolscale.common.errors import DomainError
+from toolorchestra.toolscale.database.build import check_records
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_folder import load_domain
-from toolorchestra.toolscale.errors import DomainError
-from toolorchestra.toolscale.guess import Guesser
-from toolorchestra.toolscale.session import Session
-from toolorchestra.toolscale.task import Task
-from toolorchestra.toolscale.tool import Status, ToolResult
-from toolorchestra.toolscale.verifier_mutations import Surprise, try_verifier
+from toolorchestra.toolscale.tasks.session import Session
+from toolorchestra.toolscale.tasks.task import Task
+from toolorchestra.toolscale.tools.guess import Guesser
+from toolorchestra.toolscale.tools.tool import Status, ToolResult
+from toolorchestra.toolscale.validation.verifier_mutations import Surprise, try_verifier
 
 
 class DomainSession(Session):

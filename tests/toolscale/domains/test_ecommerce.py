@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from toolorchestra.toolscale.build import check_records
+from toolorchestra.toolscale.common.errors import DomainError
+from toolorchestra.toolscale.database.build import check_records
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.errors import DomainError
 
 CZECH, AUSTRIAN = "C001", "C015"
 """Customers with empty carts; the Czech one has the gift card G7001 with EUR 80."""

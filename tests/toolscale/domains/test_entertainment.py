@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from toolorchestra.toolscale.tool import Status
-from toolorchestra.toolscale.verifier_mutations import Surprise
+from toolorchestra.toolscale.tools.tool import Status
+from toolorchestra.toolscale.validation.verifier_mutations import Surprise
 
 TEN = ["C1", "C2", "C3", "C4", "C5", "C6", "C7", "C8", "D1", "D2"]
 

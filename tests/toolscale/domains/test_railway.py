@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from toolorchestra.toolscale.build import check_records
+from toolorchestra.toolscale.common.errors import DomainError
+from toolorchestra.toolscale.database.build import check_records
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.errors import DomainError
 
 
 def sell(domain: Domain, session: Any, train: str, origin: str, destination: str, **more: Any) -> Any:

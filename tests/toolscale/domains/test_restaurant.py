@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from toolorchestra.toolscale.build import check_records
+from toolorchestra.toolscale.database.build import check_records
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_folder import make_domain
-from toolorchestra.toolscale.evolution_operators import OPERATORS
-from toolorchestra.toolscale.task import Task
-from toolorchestra.toolscale.verifier_mutations import Surprise
+from toolorchestra.toolscale.evolution.operators import OPERATORS
+from toolorchestra.toolscale.tasks.task import Task
+from toolorchestra.toolscale.validation.verifier_mutations import Surprise
 
 OF_THE_PAPER = [
     "look_calendar",

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.tool import Status
-from toolorchestra.toolscale.verifier_mutations import Surprise
+from toolorchestra.toolscale.tools.tool import Status
+from toolorchestra.toolscale.validation.verifier_mutations import Surprise
 
 
 def test_some_intents_are_held_out(domain: Domain) -> None:

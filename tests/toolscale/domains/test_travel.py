@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.task import Task
-from toolorchestra.toolscale.tool import Status
-from toolorchestra.toolscale.verifier_mutations import Surprise
+from toolorchestra.toolscale.tasks.task import Task
+from toolorchestra.toolscale.tools.tool import Status
+from toolorchestra.toolscale.validation.verifier_mutations import Surprise
 
 
 def opened(session: Any, city: str, departs: str, returns: str, *travellers: str, contact: str = "T043") -> str:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.tasks.task import Task
 
 
 def test_a_refused_task_changes_nothing(domain: Domain, tasks: list[Task]) -> None:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
-from toolorchestra.toolscale.format import IntentSpec, Recipe, TableSpec, ToolSpec
+from toolorchestra.toolscale.database.format import IntentSpec, Recipe, TableSpec, ToolSpec
 from toolorchestra.toolscale.synth.answer_checks import FAKER, check_intent, check_recipes, read_answer, refusing
 from toolorchestra.toolscale.synth.model_queries import InvalidError
 

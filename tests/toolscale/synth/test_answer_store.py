@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from toolorchestra.toolscale.errors import ExpertError, InUseError, SynthesisError
+from toolorchestra.toolscale.common.errors import ExpertError, InUseError, SynthesisError
 from toolorchestra.toolscale.synth.answer_store import AnswerStore, ModelAnswer, ModelQuestion, RecordedModel
 
 ANSWER = ModelAnswer("Grüße\n- one", 12, 3, 0.25)

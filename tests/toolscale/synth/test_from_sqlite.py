@@ -20,14 +20,14 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from toolorchestra.agents.policies.base import play_episode
 from toolorchestra.agents.policies.registry import make_policy
 from toolorchestra.envs.checks.environment import check_environment
+from toolorchestra.toolscale.common.errors import DomainError
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_folder import build_domain, load_domain, read_spec
-from toolorchestra.toolscale.errors import DomainError
 from toolorchestra.toolscale.synth.from_sqlite import domain_from_sqlite
-from toolorchestra.toolscale.synth.sampling import MAX_ROWS
-from toolorchestra.toolscale.synth.schema_analysis import analyse_schema
-from toolorchestra.toolscale.synth.sqlite_file import read_sqlite
-from toolorchestra.toolscale.tool import Status
+from toolorchestra.toolscale.synth.tables.sampling import MAX_ROWS
+from toolorchestra.toolscale.synth.tables.schema_analysis import analyse_schema
+from toolorchestra.toolscale.synth.tables.sqlite_file import read_sqlite
+from toolorchestra.toolscale.tools.tool import Status
 
 FIRST = ["Ada", "Bo", "Cleo", "Dan", "Eve", "Finn", "Gus", "Hana", "Ivo", "June", "Kai", "Lena", "Max", "Nora", "Otto"]
 FIRST += ["Pia", "Quin", "Rosa", "Sam", "Tess", "Uma", "Vera", "Will", "Xena", "Yara", "Zoe"]

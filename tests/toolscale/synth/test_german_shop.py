@@ -14,14 +14,14 @@ import pytest
 
 from toolorchestra.cli.main import main
 from toolorchestra.envs.checks.environment import check_environment
-from toolorchestra.toolscale.build import create_table_sql
+from toolorchestra.toolscale.common.errors import DomainError
+from toolorchestra.toolscale.database.build import create_table_sql
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_folder import build_domain, load_domain, read_spec
-from toolorchestra.toolscale.errors import DomainError
 from toolorchestra.toolscale.synth.from_sqlite import domain_from_sqlite
-from toolorchestra.toolscale.synth.schema_analysis import analyse_schema
-from toolorchestra.toolscale.synth.tables import Table
-from toolorchestra.toolscale.synth.values import spelled
+from toolorchestra.toolscale.synth.tables.schema_analysis import analyse_schema
+from toolorchestra.toolscale.synth.tables.tables import Table
+from toolorchestra.toolscale.synth.tables.values import spelled
 
 FIRST = ["Anna", "Bernd", "Clara", "Dieter", "Eva", "Frank", "Greta", "Hans", "Ines", "Jan", "Karin", "Lars"]
 FIRST += ["Maria", "Nils", "Olga", "Paul", "Rita", "Sven"]

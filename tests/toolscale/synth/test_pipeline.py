@@ -9,18 +9,18 @@ import msgspec
 import pytest
 from waiting import until
 
+from toolorchestra.toolscale.common.errors import ExpertError, OptionError, SynthesisError
+from toolorchestra.toolscale.common.yaml_reader import convert, dump_yaml, parse_yaml
+from toolorchestra.toolscale.database.format import DomainSpec
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_folder import build_domain, make_domain, read_spec
-from toolorchestra.toolscale.errors import ExpertError, OptionError, SynthesisError
-from toolorchestra.toolscale.format import DomainSpec
 from toolorchestra.toolscale.synth import model_queries
 from toolorchestra.toolscale.synth.answer_store import AnswerStore, ModelAnswer, ModelQuestion, RecordedModel
+from toolorchestra.toolscale.synth.derived.templates import prompt
 from toolorchestra.toolscale.synth.draft import DomainDraft, fill_order, functions_text, tables_text
 from toolorchestra.toolscale.synth.model_queries import ModelQueries, QuerySettings, StageCount
 from toolorchestra.toolscale.synth.pipeline import SynthesisRecord, synthesise
 from toolorchestra.toolscale.synth.stages import Sizes, _evolutions
-from toolorchestra.toolscale.synth.templates import prompt
-from toolorchestra.toolscale.yaml_reader import convert, dump_yaml, parse_yaml
 
 RECORDING = Path(__file__).parents[2] / "data" / "synth" / "library.yaml"
 SIZES = Sizes(subjects=2, entries=40, tools=5, intents=4, tasks_per_intent=6, evolved=2)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from toolorchestra.toolscale.errors import SynthesisError
+from toolorchestra.toolscale.common.errors import SynthesisError
 from toolorchestra.toolscale.preferences import ToolFacts, check_pair, make_pairs
 from toolorchestra.toolscale.synth.answer_store import AnswerStore, ModelAnswer, ModelQuestion
 from toolorchestra.toolscale.synth.model_queries import ModelQueries, QuerySettings

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from toolorchestra.toolscale.synth.templates import fill, prompt, read_templates
+from toolorchestra.toolscale.synth.derived.templates import fill, prompt, read_templates
 
 
 @pytest.mark.parametrize(

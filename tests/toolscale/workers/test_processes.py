@@ -14,7 +14,7 @@ import pytest
 from leftovers import nothing_is_left_by_the_module  # noqa: F401 - replaces that of tests/conftest.py
 from waiting import until
 
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.workers.executors import make_executor
 from toolorchestra.toolscale.workers.processes import ProcessExecutor
 from toolorchestra.toolscale.workers.units import InProcess, Unit, WorkerError, failure, outcome

@@ -20,10 +20,10 @@ from toolorchestra.agents.experts.catalog import Catalog
 from toolorchestra.agents.experts.evaluation import ExpertTask, ask
 from toolorchestra.cli.main import main
 from toolorchestra.cli.rollout import RolloutCommand
-from toolorchestra.envs.episode import Episode
 from toolorchestra.envs.playing import Reset
 from toolorchestra.envs.recording_units import play_units
-from toolorchestra.toolscale.errors import ExpertError, OptionError, install_line
+from toolorchestra.envs.records.episode import Episode
+from toolorchestra.toolscale.common.errors import ExpertError, OptionError, install_line
 from toolorchestra.toolscale.workers.ray_cluster import RayExecutor, import_ray, perform_on_node
 from toolorchestra.toolscale.workers.units import InProcess, Unit
 

@@ -28,7 +28,7 @@ from toolorchestra.envs.sources.masbench.sets import instances
 from toolorchestra.envs.sources.masbench.solver import solve
 from toolorchestra.envs.sources.masbench.source import MASBenchSource
 from toolorchestra.envs.sources.masbench.tasks import faults, truth_of
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
 
 VALUES = (1, 2, 3, 4, 6, 8, 12, 20, 32)
 

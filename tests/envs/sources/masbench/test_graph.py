@@ -17,7 +17,7 @@ from toolorchestra.envs.sources.masbench.graph import (
     template,
     values_of,
 )
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 
 #       given 9, given 20 → 2 × (9 − 20) = 1 → total of that and 20 → 21; beside them an undefined one
 NODES = (

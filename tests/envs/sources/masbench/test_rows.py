@@ -12,7 +12,7 @@ import pytest
 import toolorchestra  # noqa: F401 - registers the environments
 from toolorchestra.envs.ground_truth.parts import problem_of
 from toolorchestra.envs.sources.masbench.rows import load_masbench
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
 
 
 def row(axis: str = "depth", value: str = "4", truth: str = "10", **changes: Any) -> dict[str, Any]:

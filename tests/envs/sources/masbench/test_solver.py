@@ -10,7 +10,7 @@ import yaml
 
 from toolorchestra.envs.sources.masbench.solver import solve
 from toolorchestra.envs.sources.masbench.vocabulary import Knowledge
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 
 PAPER = yaml.safe_load((Path(__file__).parent / "paper.yaml").read_text(encoding="utf-8"))
 

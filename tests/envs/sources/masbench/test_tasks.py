@@ -18,9 +18,9 @@ from toolorchestra.envs.sources.masbench.source import MASBenchSource
 from toolorchestra.envs.sources.masbench.tasks import faults, make_task, truth_of
 from toolorchestra.envs.sources.masbench.world import MASBenchWorld, credit, read_answers
 from toolorchestra.envs.task_source import QUESTIONS, question_source
-from toolorchestra.toolscale.answers import equal
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
-from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.answers.answers import equal
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.tasks.task import Task
 
 WORLD = MASBenchWorld()
 _NOTE = "Note: verify the information before you take it - the number of Saloon that Ketch has is 4."

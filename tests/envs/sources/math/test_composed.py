@@ -17,7 +17,7 @@ from toolorchestra.envs.sources.math import composed
 from toolorchestra.envs.sources.math.composed import LEVELS, LINKS, SPLITS, WORDS, compose, links_of
 from toolorchestra.envs.sources.math.sketch import FAMILIES, Sketch
 from toolorchestra.envs.sources.math.source import make_problems
-from toolorchestra.toolscale.symbolic_reader import read
+from toolorchestra.toolscale.answers.symbolic_reader import read
 
 
 def _other_base(x: int, k: int, b: int) -> int:

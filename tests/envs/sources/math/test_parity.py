@@ -11,9 +11,9 @@ from toolorchestra.envs import make_multiagent
 from toolorchestra.envs.sources.math.parity import FAMILIES, WORDS, Evaluate, ParitySource, make_problems
 from toolorchestra.envs.sources.questions import try_answers
 from toolorchestra.envs.task_source import FileSource, make_source, question_source
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.task import write_tasks
-from toolorchestra.toolscale.tool import NO_CONTEXT, Status, ToolContext
+from toolorchestra.toolscale.common.errors import OptionError
+from toolorchestra.toolscale.tasks.task import write_tasks
+from toolorchestra.toolscale.tools.tool import NO_CONTEXT, Status, ToolContext
 
 SOURCE = question_source("MathParity")
 

@@ -22,12 +22,12 @@ from toolorchestra.envs.ground_truth.parts import find_part, parts_of, problem_o
 from toolorchestra.envs.sources.math import sketch as sketch_module
 from toolorchestra.envs.sources.math.sketch import FAMILIES, Sketch
 from toolorchestra.envs.sources.math.source import MathSource, make_problems
-from toolorchestra.toolscale import yaml_reader
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.math_verifier import math_verify_installed
-from toolorchestra.toolscale.symbolic import UnreadableError
-from toolorchestra.toolscale.symbolic_reader import read
-from toolorchestra.toolscale.tool import NO_CONTEXT, Status
+from toolorchestra.toolscale.answers.math_verifier import math_verify_installed
+from toolorchestra.toolscale.answers.symbolic import UnreadableError
+from toolorchestra.toolscale.answers.symbolic_reader import read
+from toolorchestra.toolscale.common import yaml_reader
+from toolorchestra.toolscale.common.errors import OptionError
+from toolorchestra.toolscale.tools.tool import NO_CONTEXT, Status
 
 
 @pytest.fixture(scope="module")

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from toolorchestra.envs.sources.multihop.encyclopaedia import Encyclopaedia
-from toolorchestra.envs.sources.multihop.encyclopaedia_world import WorldFact
+from toolorchestra.envs.encyclopaedia.encyclopaedia import Encyclopaedia
+from toolorchestra.envs.encyclopaedia.world import WorldFact
 from toolorchestra.envs.sources.multihop.source import MultiHopQASource
-from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.tasks.task import Task
 
 YEARS = ("born", "died", "founded", "completed", "departed")
 

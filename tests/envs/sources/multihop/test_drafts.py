@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from toolorchestra.envs.encyclopaedia.encyclopaedia import Encyclopaedia, Facts
+from toolorchestra.envs.encyclopaedia.world import WorldFact
 from toolorchestra.envs.ground_truth.parts import find_part, parts_of, problem_of
 from toolorchestra.envs.sources.multihop.drafts import Node, answer
-from toolorchestra.envs.sources.multihop.encyclopaedia import Encyclopaedia, Facts
-from toolorchestra.envs.sources.multihop.encyclopaedia_world import WorldFact
-from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.tasks.task import Task
 
 FACTS = Facts(
     WorldFact(*fact)

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from toolorchestra.envs.sources.multihop.encyclopaedia import Encyclopaedia
-from toolorchestra.envs.sources.multihop.encyclopaedia_world import WorldFact
+from toolorchestra.envs.encyclopaedia.encyclopaedia import Encyclopaedia
+from toolorchestra.envs.encyclopaedia.words import FIRST, SECOND, WorldWords
+from toolorchestra.envs.encyclopaedia.world import WorldFact
 from toolorchestra.envs.sources.multihop.source import make_questions
-from toolorchestra.envs.sources.multihop.words import FIRST, SECOND, WorldWords
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError
 
 ALL_RELATIONS = {
     slot

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from toolorchestra.envs.sources.multihop.encyclopaedia import Encyclopaedia
-from toolorchestra.envs.sources.multihop.encyclopaedia_world import LAST_YEAR
+from toolorchestra.envs.encyclopaedia.encyclopaedia import Encyclopaedia
+from toolorchestra.envs.encyclopaedia.world import LAST_YEAR
 
 
 def years(book: Encyclopaedia, relation: str) -> dict[str, int]:

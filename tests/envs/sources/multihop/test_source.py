@@ -8,13 +8,13 @@ from collections import Counter, defaultdict
 import msgspec
 import pytest
 
+from toolorchestra.envs.encyclopaedia.encyclopaedia import Encyclopaedia
 from toolorchestra.envs.ground_truth.parts import parts_of
-from toolorchestra.envs.sources.multihop.encyclopaedia import Encyclopaedia
 from toolorchestra.envs.sources.multihop.source import MultiHopQASource, faults
-from toolorchestra.envs.tools.search import LocalSearch
-from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.task import Task
-from toolorchestra.toolscale.tool import NO_CONTEXT
+from toolorchestra.envs.tools.search.search import LocalSearch
+from toolorchestra.toolscale.common.errors import OptionError
+from toolorchestra.toolscale.tasks.task import Task
+from toolorchestra.toolscale.tools.tool import NO_CONTEXT
 
 
 def test_every_question_is_answered_by_its_support_and_has_one_answer(book: Encyclopaedia, asked: list[Task]):

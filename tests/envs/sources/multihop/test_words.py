@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from toolorchestra.envs.sources.multihop.words import FIRST, RELATIONS, SECOND, WorldWords, relations_of
+from toolorchestra.envs.encyclopaedia.words import FIRST, RELATIONS, SECOND, WorldWords, relations_of
 
 WORLDS = pytest.mark.parametrize("words", [FIRST, SECOND])
 

@@ -16,7 +16,7 @@ from waiting import until
 
 from toolorchestra.envs.tools.sandbox import DockerSandbox, Sandbox, docker as docker_module, process_tags
 from toolorchestra.envs.tools.sandbox.bubblewrap import CGROUPS, ControlGroup
-from toolorchestra.toolscale.errors import SandboxError
+from toolorchestra.toolscale.common.errors import SandboxError
 
 KINDS = ["docker", "bubblewrap", "process"]
 OWNER = '''

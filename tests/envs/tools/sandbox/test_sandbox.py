@@ -13,7 +13,7 @@ import pytest
 from waiting import until
 
 from toolorchestra.envs.tools.sandbox import BACKENDS, ProgramLimits, ProgramStatus, Sandbox, make_sandbox
-from toolorchestra.toolscale.errors import OptionError, SandboxError
+from toolorchestra.toolscale.common.errors import OptionError, SandboxError
 
 
 def test_a_program_gets_its_input_and_gives_its_output(any_sandbox: Sandbox) -> None:

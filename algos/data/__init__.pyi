@@ -1,0 +1,1 @@
+from .demonstrations import Demonstration as Demonstration

@@ -1,0 +1,203 @@
+"""Demonstrations: episodes of oracles and other teachers, or recorded ones, as conversations and as token ids.
+
+They are encoded by the policy's renderer exactly as the rollout engine would lay them out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+
+from toolorchestra.agents.builtin.chat_template_renderer import ChatTemplateRenderer
+from toolorchestra.agents.builtin.design_renderer import DesignRenderer
+from toolorchestra.agents.builtin.renderer import Renderer
+from toolorchestra.agents.messages.model_message import Message
+from toolorchestra.agents.messages.reading import read_message
+from toolorchestra.agents.policies.base import Policy
+from toolorchestra.agents.policies.exploration import ExplorerPolicy, QueryingOraclePolicy
+from toolorchestra.agents.policies.reference import NoisyOraclePolicy, OraclePolicy
+from toolorchestra.algos.options.one_agent import TeacherName, TrainSFT
+from toolorchestra.algos.starts import Start, starts
+from toolorchestra.envs.masorchestra.teacher import DesignTeacher
+from toolorchestra.envs.records.episode import Episode, read_episodes
+from toolorchestra.envs.records.unjudged import named_outcome
+from toolorchestra.toolscale.common.errors import OptionError
+
+_RESPONSES = re.compile(r"<tool_response>\n(.*?)\n</tool_response>", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Demonstration:
+    """An episode to learn from; the last message of the conversation is the assistant's.
+
+    `tools` are the OpenAI function schemas of those that the policy had. The first `context` messages are only read:
+    the policy's own among them were written in another conversation (`Play.rewrite`).
+    """
+
+    messages: tuple[Message, ...]
+    tools: tuple[Mapping[str, Any], ...]
+    difficulty: int = 0
+    solved: bool = True
+    context: int = 0
+
+
+def play_policy(env: gym.Env[Any, Any], policy: Policy, plays: Iterable[Start]) -> Iterator[Demonstration]:
+    """Yield the episodes that a policy plays from these starts, those that were truncated left out."""
+    for start in plays:
+        observation, info = env.reset(seed=start.seed, options=start.reset_options())
+        tools, difficulty = tuple(info["tools"]), int(info.get("difficulty") or 0)
+        total, over = 0.0, False
+        policy.reset(env, observation, info)
+        while not over:
+            observation, reward, terminated, truncated, info = env.step(policy.act(observation, info))
+            total, over = total + float(reward), terminated or truncated
+        if terminated:
+            solved = named_outcome(info, total, terminated=terminated) == "solved"
+            yield Demonstration(until_last_action(map(structured, info["messages"])), tools, difficulty, solved)
+
+
+def first_messages(env: gym.Env[Any, Any], policy: Policy, plays: Iterable[Start]) -> Iterator[Demonstration]:
+    """Yield the first message of a policy at each of these starts; it is not run, since its success is not needed."""
+    for start in plays:
+        observation, info = env.reset(seed=start.seed, options=start.reset_options())
+        policy.reset(env, observation, info)
+        message = {"role": "assistant", "content": policy.act(observation, info)}
+        yield Demonstration((*info["messages"], message), tuple(info["tools"]), int(info.get("difficulty") or 0))
+
+
+def recorded(file: Path, env: gym.Env[Any, Any]) -> Iterator[Demonstration]:
+    """Yield the answered episodes of a JSONL file (`toolorchestra rollout`) as demonstrations.
+
+    The environment in which they were played is reset to each task for the schemas of its tools. It is an `OptionError`
+    if it lacks a tool that an episode was played with.
+    """
+    for episode in read_episodes(file):
+        if episode.answer is not None:
+            opening, tools = recorded_opening(episode, env)
+            messages = until_last_action([*opening, *recorded_turns(episode)])
+            yield Demonstration(messages, tools, episode.difficulty, episode.outcome == "solved")
+
+
+def recorded_opening(episode: Episode, env: gym.Env[Any, Any]) -> tuple[list[Message], tuple[Mapping[str, Any], ...]]:
+    """Return the messages with which a recorded episode of one agent began, and the schemas of its tools.
+
+    Raises:
+        OptionError: The environment lacks a tool that the episode was played with.
+    """
+    _, info = env.reset(seed=episode.seed, options={"task_id": episode.task_id})
+    tools = {tool["function"]["name"]: tool for tool in info["tools"]}
+    if missing := [name for name in episode.tools if name not in tools]:
+        raise OptionError(
+            f"{episode.task_id} was played with the tool {missing[0]!r}, which the environment does not have. Give the "
+            "environment and the options with which the episodes were recorded."
+        )
+    first = str(info["messages"][-1]["content"])  # with what the protocol adds to the instruction
+    added = first.removeprefix(env.unwrapped.episode.instruction)  # type: ignore[attr-defined]  # ours has one
+    opening: list[Message] = [
+        {"role": "system", "content": episode.prompt},
+        {"role": "user", "content": episode.instruction + added},
+    ]
+    return opening, tuple(tools[name] for name in episode.tools)
+
+
+def recorded_turns(episode: Episode) -> list[Message]:
+    """Return the messages and observations of an episode of one agent; results are messages of the role ``tool``."""
+    messages: list[Message] = []
+    for turn in episode.turns:
+        shown = _RESPONSES.findall(turn.observation)
+        messages += [structured(turn.message, episode.tools), *({"role": "tool", "content": text} for text in shown)]
+        if beside := _RESPONSES.sub("", turn.observation).strip():
+            messages.append({"role": "user", "content": beside})
+    return messages
+
+
+def until_last_action(messages: Iterable[Message]) -> tuple[Message, ...]:
+    """Return a conversation up to the assistant's last message; nothing if it has none."""
+    found = list(messages)
+    while found and found[-1]["role"] != "assistant":
+        found.pop()
+    return tuple(found)
+
+
+def structured(message: Message, tools: Collection[str] = ()) -> Message:
+    """Return an assistant message whose calls are written in its text, and can be read, as one with ``tool_calls``.
+
+    `tools` are the names of those that it could call.
+    """
+    if message["role"] != "assistant" or message.get("tool_calls"):
+        return message
+    parsed = read_message(message, tools)
+    if not parsed.calls or any(call.error for call in parsed.calls):
+        return message
+    calls = [
+        {"id": f"call_{n}", "type": "function", "function": {"name": c.name, "arguments": c.arguments.decode()}}
+        for n, c in enumerate(parsed.calls, 1)
+    ]
+    return parsed.with_calls(calls)
+
+
+def encode(renderer: Renderer, demonstration: Demonstration) -> tuple[list[int], list[int]]:
+    """Return a demonstration's ids and mask (1 on the policy's own), as the rollout engine would lay them out.
+
+    Raises:
+        OptionError: The renderer's chat template loses tools or calls.
+    """
+    messages = list(demonstration.messages)
+    first = demonstration.context
+    own = [n for n, message in enumerate(messages) if n >= first and message["role"] == "assistant"]
+    ids = renderer.encode_prompt(messages[: own[0]], demonstration.tools)
+    mask = [0] * len(ids)
+    for at, following in zip(own, [*own[1:], len(messages)], strict=True):
+        written = renderer.encode_action(messages[at], messages[:at])
+        if isinstance(renderer, ChatTemplateRenderer):
+            renderer.check_action(messages[at], written, demonstration.tools)
+        answers = messages[at + 1 : following]
+        shown = renderer.encode_results(answers, written) if answers else []
+        ids = [*ids, *written, *shown]
+        mask += [1] * len(written) + [0] * len(shown)
+    return ids, mask
+
+
+def demonstrate(env: gym.Env[Any, Any], config: TrainSFT) -> tuple[list[Demonstration], list[Demonstration]]:
+    """Return solved episodes (the oracle's or recorded ones) and the noisy oracle's."""
+    if config.episodes:
+        found = [d for file in config.episodes for d in recorded(file, env) if d.solved]
+        if not found:
+            raise OptionError(f"No solved, answered episode in {', '.join(map(str, config.episodes))}.")
+        return found, []
+    if not hasattr(type(env.unwrapped), "task"):
+        raise OptionError(
+            f"{config.env} has no reference trajectories for the oracles to play. Record episodes with `toolorchestra "
+            "rollout` and give them by --episodes, or train a --model without warm start."
+        )
+    plays = [start for level in starts(env, "train", config.levels).values() for start in level]
+    teacher = config.teacher or suitable_teacher(env.reset(options={"task_id": dict(plays[0].options)["task_id"]})[1])
+    several = [replace(start, seed=number) for number in range(config.replays) for start in plays]
+    match teacher:
+        case "explorer":
+            return [d for d in play_policy(env, ExplorerPolicy(config.seed), plays) if d.solved], []
+        case "designer":
+            clean, erring = DesignTeacher(config.seed), DesignTeacher(config.seed, config.error)
+            return list(first_messages(env, clean, several)), list(first_messages(env, erring, several))
+        case "asking":
+            good = play_policy(env, QueryingOraclePolicy(config.seed, 0.0, config.ask), several)
+            noisy = play_policy(env, QueryingOraclePolicy(config.seed, config.error, config.ask), several)
+        case _:
+            good = play_policy(env, OraclePolicy(), plays)
+            noisy = play_policy(env, NoisyOraclePolicy(config.seed, config.error), plays * config.replays)
+    return [d for d in good if d.solved], list(noisy)
+
+
+def suitable_teacher(info: Mapping[str, Any]) -> TeacherName:
+    """Return the teacher that suits the tools in `info`."""
+    names = {tool["function"]["name"] for tool in info["tools"]}
+    if "final_answer" in names:
+        return "explorer"
+    if DesignRenderer.speaks(info["tools"]):
+        return "designer"
+    return "asking" if any(name.startswith(("ask_", "math_", "code_", "query_")) for name in names) else "oracle"

@@ -1,0 +1,1 @@
+from .memory import token_budget as token_budget

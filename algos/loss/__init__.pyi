@@ -1,0 +1,1 @@
+from .advantages import group_advantages as group_advantages

@@ -1,0 +1,1 @@
+from .encyclopaedia import Encyclopaedia as Encyclopaedia

@@ -1,0 +1,1 @@
+from .model_judge import ModelJudge as ModelJudge

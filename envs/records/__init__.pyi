@@ -1,0 +1,1 @@
+from .episode import Episode as Episode, read_episodes as read_episodes

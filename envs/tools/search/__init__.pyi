@@ -1,0 +1,1 @@
+from .search import BM25Index as BM25Index

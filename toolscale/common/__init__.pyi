@@ -1,0 +1,1 @@
+from .errors import OptionError as OptionError, ToolOrchestraError as ToolOrchestraError

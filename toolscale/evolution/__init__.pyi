@@ -1,0 +1,1 @@
+from .evolution import evolve as evolve

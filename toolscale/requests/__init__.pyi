@@ -1,0 +1,1 @@
+from .filters import apply_filters as apply_filters

@@ -1,0 +1,186 @@
+"""Read tools: look-ups by key, name, reference, state and date, and summaries."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec.structs import replace
+
+from toolorchestra.toolscale.database.format import GuardSpec, ParameterSpec
+from toolorchestra.toolscale.requests.naming import in_words
+from toolorchestra.toolscale.synth.derived.derived_tools import Ending, main_date, natural_sql
+from toolorchestra.toolscale.synth.derived.tool_base import ToolMaker
+from toolorchestra.toolscale.synth.tables.tables import (
+    FULL_NAMES,
+    Column,
+    CompositeReference,
+    Natural,
+    Table,
+    bare,
+    can_be_summed,
+    is_identifying,
+    label_rank,
+)
+
+
+class ReadTools(ToolMaker):
+    """Tools that change nothing."""
+
+    def tools(self, table: Table) -> None:
+        """Derive what looks up rows of a table."""
+        if not table.is_link:
+            self._get(table)
+        for natural in table.naturals:
+            self._find(table, natural)
+        self._find_named(table)
+        for column in table.references:
+            self._list(table, column)
+        for composite in table.composites:
+            self._list_paired(table, composite)
+        if not table.is_link:
+            self._search(table)
+            self._summarize(table)
+
+    def _get(self, table: Table) -> None:
+        columns = ", ".join(map(bare, table.columns))
+        values = {"contents": self._contents(table), "columns": columns}
+        name = self._tool(f"get_{table.one}", "get", table, self._keys(table), **values)
+        tool = self.box.tools[name]
+        assert tool.returns is not None
+        returns = replace(tool.returns, json=[c.name for c in table.columns.values() if c.kind == "json"])
+        self.box.tools[name] = replace(tool, returns=returns, operates=self._operates(table))
+        self.box.get[table.name] = name
+
+    def _contents(self, table: Table) -> str:
+        names = [
+            in_words(column.name.removesuffix("_id")) if column.references else column.words
+            for column in table.columns.values()
+            if column.name not in table.key
+        ][:6]
+        return ", ".join(names) or "what is on file"
+
+    def _find(self, table: Table, natural: Natural) -> None:
+        words = f"{in_words(natural.name)} of the {in_words(table.one)}, in full"
+        single = natural.columns == (natural.name,)
+        if single and table.columns[natural.name].type != "TEXT":
+            parameter = self.parameter(table, table.columns[natural.name], words)
+        else:
+            column = f"{table.name}.{natural.name}" if single else None
+            parameter = ParameterSpec(type="string", description=words, max_length=160, column=column)
+        columns = ", ".join(bare(c.name) for c in table.columns.values() if c.kind != "json")
+        values = {"natural": natural, "natural_sql": natural_sql(natural), "columns": columns}
+        parameters = {natural.name: parameter}
+        name = self._tool(f"find_{table.one}_by_{natural.name}", "find", table, parameters, **values)
+        self.box.tools[name] = replace(self.box.tools[name], operates=self._operates(table, "."))
+        self.box.find[table.name, natural.name] = name
+
+    def _find_named(self, table: Table) -> None:
+        """A search by part of a name that several rows may share."""
+        known = {column for natural in table.naturals for column in natural.columns}
+        firsts, lasts = ({pair[i] for pair in FULL_NAMES} for i in range(2))
+        full = any(len(natural.columns) > 1 for natural in table.naturals)
+        for column in table.columns.values():
+            name = column.name
+            if column.kind != "text" or name in known or label_rank(name) > label_rank("titolo"):
+                continue
+            if name in firsts or (full and name in lasts):
+                continue
+            parameters = {name: self.parameter(table, column, f"{column.words} or part of it")}
+            guard = GuardSpec(require=f"trim(:{name}) <> ''", error="Give at least one letter.")
+            tool = self._tool(f"find_{table.many}_by_{name}", "find_named", table, parameters, [guard], column=column)
+            self.box.named[table.name] = (name, tool)
+            return
+
+    def _filters(self, table: Table) -> tuple[dict[str, ParameterSpec], list[str]]:
+        """Return the optional filters of a table: state, categories, flags and a range of dates."""
+        parameters: dict[str, ParameterSpec] = {}
+        where = []
+        columns = [c for c in table.columns.values() if c.kind in ("category", "flag") and c.name not in table.key]
+        columns.sort(key=lambda column: column is not table.status)
+        for column in columns[:3]:
+            words = f"only those with this {column.words}"
+            parameters[column.name] = self.parameter(table, column, words, required=False)
+            where.append(f"(:{column.name} IS NULL OR {bare(column.name)} = :{column.name})")
+        life = self.box.lifecycles.get(table.name)
+        if life is not None and life.status is None and "open" not in table.columns:
+            words = (
+                f"true: only those not {' or '.join(self._past(e) for e in life.endings)} yet; false: only the others"
+            )
+            parameters["open"] = ParameterSpec(type="boolean", description=words, required=False)
+            where.append(f"(:open IS NULL OR ({life.open}) = :open)")
+        if day := main_date(table):
+            for name, mark, words in (("from_date", ">=", "on or after"), ("to_date", "<=", "on or before")):
+                if name in table.columns:
+                    continue
+                words = f"only those with a {day.words} {words} this day"
+                parameters[name] = ParameterSpec(type="string", format="date", description=words, required=False)
+                cell = f"substr({bare(day.name)}, 1, 10)" if day.kind == "datetime" else bare(day.name)
+                where.append(f"(:{name} IS NULL OR {cell} {mark} :{name})")
+        return parameters, where
+
+    @staticmethod
+    def _past(ending: Ending) -> str:
+        return in_words(re.sub(r"_(?:at|on|date|time|day)$", "", str(ending.dated)))
+
+    def _list(self, table: Table, column: Column) -> None:
+        filters, where = self._filters(table)
+        filters = {n: p for n, p in filters.items() if n in ("open", table.status.name if table.status else "open")}
+        where = [condition for condition in where if any(f":{name} " in condition for name in filters)]
+        stem = column.name.removesuffix("_id")
+        self.box.listing[table.name, column.name] = self._tool(
+            f"find_{table.many}_by_{stem}",
+            "list",
+            table,
+            {column.name: self.parameter(table, column)} | filters,
+            [self._refers(column)],
+            owner=in_words(stem),
+            filters=" AND ".join([f"{bare(column.name)} = :{column.name}", *where]),
+        )
+
+    def _list_paired(self, table: Table, composite: CompositeReference) -> None:
+        """A list of the rows that refer by several columns to one row."""
+        parent = self.tables[composite.target]
+        self.box.paired[table.name, composite.columns] = self._tool(
+            f"find_{table.many}_by_{parent.one}",
+            "list",
+            table,
+            {name: self.parameter(table, table.columns[name]) for name in composite.columns},
+            [self._refers_paired(composite)],
+            owner=in_words(parent.one),
+            filters=" AND ".join(f"{bare(name)} = :{name}" for name in composite.columns),
+        )
+
+    def _search(self, table: Table) -> None:
+        filters, where = self._filters(table)
+        if filters and table.size >= 5:
+            name, conditions = f"search_{table.many}", " AND ".join(where)
+            self.box.search[table.name] = self._tool(name, "search", table, filters, filters=conditions)
+
+    def _summarize(self, table: Table) -> None:
+        filters, where = self._filters(table)
+        for column in table.references[:3]:
+            filters[column.name] = self.parameter(table, column, required=False)
+            where.append(f"(:{column.name} IS NULL OR {bare(column.name)} = :{column.name})")
+        if not filters or table.size < 5:
+            return
+        money = [column for column in table.columns.values() if column.kind == "money"][:2]
+        numbers = [c for c in table.columns.values() if c.kind == "number" and not is_identifying(c.name)]
+        numbers.sort(key=lambda column: not can_be_summed(column, table.present(column.name)))
+        amounts = money or [c for c in numbers if not c.unique][:1]
+        summed = [column.name for column in amounts if can_be_summed(column, table.present(column.name))]
+        cells = ["count(*) AS count"]
+        for column in amounts:
+            cell, name = bare(column.name), column.name
+            cells += [f"round(total({cell}), 2) AS total_{name}"] if name in summed else []
+            cells += [f"min({cell}) AS lowest_{name}", f"max({cell}) AS highest_{name}"]
+        self.box.totals[table.name] = summed
+        measures = "total, lowest and highest" if amounts and amounts[0].name in summed else "lowest and highest"
+        self.box.summary[table.name] = self._tool(
+            f"summarize_{table.many}" if amounts else f"count_{table.many}",
+            "summarize",
+            table,
+            filters,
+            amounts=f", and the {measures} {amounts[0].words}" if amounts else "",
+            cells=", ".join(cells),
+            filters=" AND ".join(where),
+        )

@@ -1,0 +1,301 @@
+"""Write tools: create, change and end a row, and remove a link between rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from toolorchestra.toolscale.database.format import GuardSpec
+from toolorchestra.toolscale.requests.naming import an, in_words
+from toolorchestra.toolscale.synth.derived.derived_tools import Creation, Lifecycle, dated
+from toolorchestra.toolscale.synth.derived.tool_base import ToolMaker, exists
+from toolorchestra.toolscale.synth.tables.tables import Column, Table, bare, default_state, literal, numbered
+
+MAX_UPDATES = 2
+"""Columns of a table with names that have a tool to change them; of other tables, one has."""
+
+_TODAY = re.compile(
+    r"^(?:date|(?:creat|register|join|add|plac|open|issu|logg|loan|borrow|reserv|order|acquir|request|submitt|report|book|hir"
+    r"|enroll|post|record|rent|purchas|paid|pay|loan|invoic|rental|payment|transaction|admission|visit|signup|start)\w*?"
+    r"(?:_(?:at|on|date|time|day))?)$"
+)
+_AHEAD = re.compile(
+    r"due|expir|until|end|held|scheduled|start|appointment|deadline|valid|deliver|arriv|depart|check|event"
+)
+_STOCK = re.compile(r"stock|quantity|capacity|seats|level|units|hours|limit|points|credits")
+_CONTACT = re.compile(r"email|phone|address|mobile|contact")
+
+
+class WriteTools(ToolMaker):
+    """Tools that change rows; their guards enforce the rules, which they add to the box."""
+
+    def tools(self, table: Table) -> None:
+        """Derive what changes rows of a table."""
+        self._create(table)
+        self._update(table)
+        self._end(table)
+        referred = any(column.target[0] == table.name for t in self.tables.values() for column in t.references)
+        if table.is_link and not referred:
+            tool = self._tool(f"remove_{table.one}", "remove", table, self._keys(table), [self._exists(table)])
+            self.box.remove[table.name] = tool
+
+    def _create(self, table: Table) -> None:
+        life = self.box.lifecycles.get(table.name)
+        values: dict[str, str] = {}
+        required: list[str] = []
+        optional: list[str] = []
+        for column in table.columns.values():
+            name = column.name
+            if name in table.key and table.generated:
+                values[name] = self._next_key(table)
+                continue
+            fixed = None if name in table.key else self._fixed(table, column, life)
+            if fixed is not None:
+                values[name] = fixed
+                if ":today" in fixed:
+                    self.box.rules.append(f"The {column.words} of a new {in_words(table.one)} is today.")
+            elif column.required or name in table.key:
+                required.append(name)
+                values[name] = dated(column, f":{name}")
+            elif len(optional) < 3:
+                optional.append(name)
+                values[name] = dated(column, f":{name}")
+        for composite in table.composites:  # of several columns all are given, or none
+            given = {*required, *optional}
+            if not given.issuperset(composite.columns):
+                for name in given & set(composite.columns) & set(optional):
+                    optional.remove(name)
+                    del values[name]
+        if not required or len(required) > 8:
+            return
+        parameters = {n: self.parameter(table, table.columns[n]) for n in required}
+        parameters |= {n: self.parameter(table, table.columns[n], required=False) for n in optional}
+        guards = self._creation_guards(table, required, optional, values, life)
+        if not table.generated:
+            parts = " and ".join(map(in_words, table.key))
+            self.box.rules.append(f"No two {in_words(table.many)} share {parts}.")
+        tool = self._tool(
+            f"{'add' if table.is_link else 'create'}_{table.one}",
+            "create_with_key" if table.generated else "create",
+            table,
+            parameters,
+            guards,
+            what=f"Add {an(in_words(table.one))}" if table.is_link else f"Make a new {in_words(table.one)}",
+            columns=", ".join(map(bare, values)),
+            cells=", ".join(values.values()),
+            all_shown=self._shown(table, None),
+        )
+        self.box.create[table.name] = Creation(tool, required, optional)
+
+    def _fixed(self, table: Table, column: Column, life: Lifecycle | None) -> str | None:
+        """Return the SQL of what every new row has in a column, or None if its caller gives it."""
+        if life is not None and column.name in life.columns - {life.status}:
+            return "NULL"
+        if column is table.status and (begins := default_state(column)) is not None:
+            return literal(begins)
+        if column.is_date and column.required and _TODAY.search(column.name):
+            return dated(column, ":today")
+        if column.kind in ("number", "money", "flag") and column.default and re.fullmatch(r"\d{1,6}", column.default):
+            return column.default
+        if column.kind == "json":
+            return "NULL" if column.nullable else literal("[]" if str(table.data[column.name][0])[0] == "[" else "{}")
+        return None
+
+    def _next_key(self, table: Table) -> str:
+        prefix, width = numbered(table)
+        key = bare(table.key[0])
+        if table.columns[table.key[0]].type == "INTEGER":
+            return f"coalesce(max({key}), 0) + 1"
+        number = f"coalesce(max(CAST(substr({key}, {len(prefix) + 1}) AS INTEGER)), 0) + 1"
+        return f"{literal(prefix)} || printf('%0{width}d', {number})"
+
+    def _creation_guards(
+        self, table: Table, required: list[str], optional: list[str], values: Mapping[str, str], life: Lifecycle | None
+    ) -> list[GuardSpec]:
+        """Return the guards of a new row; the rules that they enforce go into the box."""
+        guards: list[GuardSpec] = []
+        for name in [*required, *optional]:
+            column = table.columns[name]
+            if column.references:
+                guards.append(self._refers(column, optional=name in optional))
+            if column.is_date:
+                guards.append(_is_date(name, optional=name in optional))
+            if column.type == "TEXT" and column.kind in ("text", "key") and not column.references and name in required:
+                guards.append(_is_given(name, in_words(name)))
+        for composite in table.composites:
+            if set(composite.columns) <= {*required, *optional}:
+                optional_all = set(composite.columns) <= set(optional)
+                guards.append(self._refers_paired(composite, optional=optional_all))
+        guards += self._uniqueness_guards(table, [*required, *optional])
+        for name in required:
+            if table.columns[name].references:
+                guards += self._standing_guards(table, name, life)
+        known = {name: f"({cell})" for name, cell in values.items() if name not in table.key or not table.generated}
+        for tokens in table.checks:
+            names = _column_names(table, tokens)
+            by_parameter = len(tokens) > 2 and tokens[1] == "IN" and table.columns[names[0]].kind == "category"
+            if names and not by_parameter and all(name in known for name in names):
+                guards.append(_holds(table, tokens, f"coalesce(({_substituted(tokens, known)}), 1)"))
+                self.box.rules.append(f"Of every {in_words(table.one)}: {_plain(table, tokens)}.")
+        return guards
+
+    def _uniqueness_guards(self, table: Table, given: list[str]) -> list[GuardSpec]:
+        """Return the guards that what a new row must not share is free."""
+        one, guards = in_words(table.one), []
+        no_two = f"No two {in_words(table.many)} have the same"
+        for column in table.columns.values():
+            if column.unique and column.name in given:
+                guards.append(_is_free(table, column))
+                self.box.rules.append(f"{no_two} {column.words}.")
+        if not table.generated:
+            taken = exists(table.name, self._where(table))
+            guards.append(GuardSpec(require=f"NOT {taken}", error=f"There is such {an(one)} already."))
+        for parts in table.uniques:
+            if len(parts) > 1 and parts != table.key and all(part in given for part in parts):
+                words = " and ".join(in_words(part.removesuffix("_id")) for part in parts)
+                taken = exists(table.name, " AND ".join(f"{bare(part)} = :{part}" for part in parts))
+                error = f"There is {an(one)} with this {words} already."
+                guards.append(GuardSpec(require=f"NOT {taken}", error=error))
+                self.box.rules.append(f"{no_two} {words}.")
+        return guards
+
+    def _standing_guards(self, table: Table, name: str, life: Lifecycle | None) -> list[GuardSpec]:
+        """Return the guards that what a new row refers to is in a good state, and in no other open row."""
+        one, guards = in_words(table.one), []
+        if (table.name, name) in self.box.trusted:
+            state, good = self.box.trusted[table.name, name]
+            target, to = table.columns[name].target
+            parent = in_words(self.tables[target].one)
+            found = f"(SELECT {bare(state)} FROM {bare(target)} WHERE {bare(to)} = :{name})"
+            error = f"The {parent} {{{name}}} is not {good}."
+            guards.append(GuardSpec(require=f"{found} = {literal(good)}", error=error))
+            self.box.rules.append(f"Only {an(parent)} whose {in_words(state)} is {good} can have a new {one}.")
+        if (table.name, name) in self.box.exclusive and life is not None:
+            word = in_words(name.removesuffix("_id"))
+            taken = exists(table.name, f"{bare(name)} = :{name} AND {life.open}")
+            error = f"The {word} {{{name}}} has an open {one} already."
+            guards.append(GuardSpec(require=f"NOT {taken}", error=error))
+            self.box.rules.append(f"{an(word).capitalize()} has at most one open {one} at a time.")
+        return guards
+
+    def _update(self, table: Table) -> None:
+        """Derive the tools that change the columns which are most likely to change."""
+        life = self.box.lifecycles.get(table.name)
+        fixed = {*table.key, *table.paired, *(life.columns if life else ())}
+        scores = {name: _update_score(table, column) for name, column in table.columns.items() if name not in fixed}
+        ranked = sorted((-score, name) for name, score in scores.items() if score)
+        for _, name in ranked[: MAX_UPDATES if table.naturals else 1]:
+            self._update_one(table, table.columns[name], life)
+
+    def _update_one(self, table: Table, column: Column, life: Lifecycle | None) -> None:
+        name, value = column.name, dated(column, f":{column.name}")
+        guards = [self._exists(table)]
+        if column.is_date:
+            guards.append(_is_date(name))
+            if life is not None:
+                guards.append(self._still_open(table, life))
+                rule = f"The {column.words} of {an(in_words(table.one))} can be changed only while {life.words}."
+                self.box.rules.append(rule)
+        if column.unique:
+            guards.append(_is_free(table, column))
+        if column.type == "TEXT" and column.kind == "text":
+            guards.append(_is_given(name, column.words))
+        for tokens in table.checks:
+            if name in _column_names(table, tokens) and not (len(tokens) > 2 and tokens[1] == "IN"):
+                condition = f"coalesce(({_substituted(tokens, {name: value})}), 1)"
+                guards.append(_holds(table, tokens, exists(table.name, f"{self._where(table)} AND {condition}")))
+        words = f"new {column.words}{', YYYY-MM-DD' if column.is_date else ''}"
+        self.box.update[table.name, name] = self._tool(
+            f"update_{table.one}_{name.removeprefix(f'{table.one}_')}",
+            "update",
+            table,
+            self._keys(table) | {name: self.parameter(table, column, words)},
+            guards,
+            column=column,
+            value=value,
+        )
+
+    def _still_open(self, table: Table, life: Lifecycle) -> GuardSpec:
+        error = f"The {in_words(table.one)} {self._row(table)} is not open any more."
+        return GuardSpec(require=exists(table.name, f"{self._where(table)} AND {life.open}"), error=error)
+
+    def _end(self, table: Table) -> None:
+        life = self.box.lifecycles.get(table.name)
+        if life is None:
+            return
+        one = in_words(table.one)
+        for ending in life.endings:
+            changes = []
+            guards = [self._exists(table), self._still_open(table, life)]
+            if ending.state is not None:
+                assert life.status is not None
+                changes.append(f"{bare(life.status)} = {literal(ending.state)}")
+                other = exists(table.name, f"{self._where(table)} AND {bare(life.status)} <> {literal(ending.state)}")
+                error = f"The {one} {self._row(table)} is {ending.state} already."
+                guards.append(GuardSpec(require=other, error=error))
+            if ending.dated is not None:
+                changes.append(f"{bare(ending.dated)} = {dated(table.columns[ending.dated], ':today')}")
+            self.box.ending[table.name, ending.verb] = self._tool(
+                f"{ending.verb}_{table.one}",
+                "end",
+                table,
+                self._keys(table),
+                guards,
+                verb=in_words(ending.verb),
+                changes=", ".join(changes),
+            )
+        words = ", ".join(sorted({in_words(ending.verb) for ending in life.endings}))
+        self.box.rules.append(
+            f"{an(one).capitalize()} is open while {life.words}; only an open one can be changed so: {words}."
+        )
+
+
+def _is_date(name: str, *, optional: bool = False) -> GuardSpec:
+    valid = f"date(:{name}) IS :{name}"
+    return GuardSpec(require=f":{name} IS NULL OR {valid}" if optional else valid, error=f"{{{name}}} is no date.")
+
+
+def _is_given(name: str, words: str) -> GuardSpec:
+    return GuardSpec(require=f"trim(:{name}) <> ''", error=f"The {words} is missing.")
+
+
+def _is_free(table: Table, column: Column) -> GuardSpec:
+    taken = exists(table.name, f"{bare(column.name)} = :{column.name}")
+    error = f"Another {in_words(table.one)} has the {column.words} {{{column.name}}}."
+    return GuardSpec(require=f"NOT {taken}", error=error)
+
+
+def _holds(table: Table, tokens: list[str], condition: str) -> GuardSpec:
+    """Return the guard of a CHECK."""
+    return GuardSpec(require=condition, error=f"Not possible; this must hold: {_plain(table, tokens)}.")
+
+
+def _column_names(table: Table, tokens: list[str]) -> list[str]:
+    """Return the columns that a CHECK is about."""
+    return [name for token in tokens if (name := token.strip('"')) in table.columns and token[0] != "'"]
+
+
+def _substituted(tokens: list[str], values: Mapping[str, str]) -> str:
+    """Return the SQL of a CHECK with values in place of columns."""
+    return " ".join(token if token[0] == "'" else values.get(token.strip('"'), token) for token in tokens)
+
+
+def _plain(table: Table, tokens: list[str]) -> str:
+    """Return a CHECK as a person reads it."""
+    names = {name: column.words for name, column in table.columns.items()}
+    return " ".join(names.get(token.strip('"'), token.lower()) for token in tokens)
+
+
+def _update_score(table: Table, column: Column) -> int:
+    """Return how likely a column is to be changed: 0 is never."""
+    if column is table.status:
+        return 6
+    if column.is_date and column.required and _AHEAD.search(column.name):
+        return 5
+    if column.kind == "text" and _CONTACT.search(column.name):
+        return 4
+    if column.required and (column.kind == "money" or _STOCK.search(column.name)) and column.type != "TEXT":
+        return 3
+    if column.kind == "category":
+        return 2
+    return int(column.kind == "flag" or (column.kind == "note" and bool(column.source)))

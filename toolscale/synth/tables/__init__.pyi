@@ -1,0 +1,1 @@
+from .sqlite_file import read_sqlite as read_sqlite

@@ -1,0 +1,215 @@
+"""Normalisation of the values of an external database: dates, booleans, numbers, text."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from toolorchestra.toolscale.tools.tool import SAFE_INTEGER
+
+Type = Literal["TEXT", "INTEGER", "REAL"]
+Shape = Literal["text", "json", "date", "datetime", "flag", "number"]
+
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_TIME = r"(?:[T ](?P<h>\d{1,2}):(?P<min>\d{2})(?::(?P<s>\d{2})(?:\.\d+)?)?\s*(?:Z|UTC|[+-]\d{2}:?\d{2})?)?"
+_SPELLINGS = tuple(
+    re.compile(pattern + _TIME, re.IGNORECASE)
+    for pattern in (
+        r"(?P<y>\d{4})[-/.](?P<m>\d{1,2})[-/.](?P<d>\d{1,2})",
+        r"(?P<a>\d{1,2})(?P<sep>[-/.])(?P<b>\d{1,2})(?P=sep)(?P<y>\d{4})",
+        r"(?P<d>\d{1,2})[ -](?P<name>[a-z]{3})[a-z]*\.?,?[ -](?P<y>\d{4})",
+        r"(?P<name>[a-z]{3})[a-z]*\.? (?P<d>\d{1,2}),? (?P<y>\d{4})",
+        r"(?P<y>(?:19|20)\d{2})(?P<m>\d{2})(?P<d>\d{2})",
+    )
+)
+_DATED = re.compile(
+    r"(?:^|_)(?:date|dated|day|at|on|time|timestamp|datetime|since|until|created|updated|born|dob)(?:_|$)"
+)
+_FLAG = re.compile(
+    r"^(?:is|has|can|was|allows?|should)_|^(?:active|enabled|disabled|deleted|archived|paid|available|verified|visible"
+    r"|published|confirmed|completed|done|approved|discontinued|blocked)$"
+)
+_REAL = re.compile(r"REAL|FLOA|DOUB|DEC|NUM|MONEY")
+_NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,14})(?:\.\d{1,10})?")
+_CONTROL = re.compile("[^\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010fffd]")
+
+
+class Cells(NamedTuple):
+    """The cells of a column in one type and spelling, and what they look like."""
+
+    values: list[Any]
+    type: Type
+    shape: Shape
+
+
+def spelled(name: str, declared: str, values: Sequence[Any], *, names_rows: bool = False) -> Cells | None:
+    """Return the cells of the column `name` in one type and spelling; None where they are BLOBs.
+
+    Missing are NULLs, empty texts and numbers that are none. Integers that are all plausible days or Unix times become
+    dates whatever the column's name is, unless it `names_rows`: keys and unique numbers look like that by chance.
+
+    >>> spelled("born", "TEXT", ["3 July 1990", None, "1990-07-04"]).values
+    ['1990-07-03', None, '1990-07-04']
+    """
+    found = [_cleaned(value) for value in values]
+    present = [value for value in found if value is not None]
+    if any(isinstance(value, bytes) for value in present) or (not present and declared == "BLOB"):
+        return None
+    if not present:
+        return Cells(found, *_declared(name, declared))
+    if dated := _dates(name, found, present, names_rows):
+        return dated
+    if all(isinstance(value, int) for value in present):
+        if set(present) <= {0, 1} and ("BOOL" in declared or _FLAG.search(name)):
+            return Cells(found, "INTEGER", "flag")
+        if not _REAL.search(declared):
+            return Cells(found, "INTEGER", "number")
+    if all(isinstance(value, (int, float)) for value in present):
+        return Cells(_rounded(found), "REAL", "number")
+    texts = _mapped(str, found)
+    if not declared and all(_NUMBER.fullmatch(str(value)) for value in present):
+        if any("." in str(value) for value in present):
+            return Cells(_rounded(texts), "REAL", "number")
+        return Cells(_mapped(int, texts), "INTEGER", "number")
+    return Cells(texts, "TEXT", "json" if all(_is_json(str(value)) for value in present) else "text")
+
+
+def _rounded(values: Sequence[Any]) -> list[Any]:
+    """Return numbers without the noise of floating-point arithmetic.
+
+    Numbers that have at most six decimals but for that noise keep them; measured ones are rounded to four significant
+    digits of a typical value, and at least two decimals.
+
+    >>> _rounded([12.340000000000002, None, 7]), _rounded([3.14159265, 25.12345678])
+    ([12.34, None, 7.0], [3.14, 25.12])
+    """
+    floats = _mapped(float, values)
+    present = [value for value in floats if value is not None]
+    for decimals in range(7):
+        if all(math.isclose(value, round(value, decimals), rel_tol=1e-12, abs_tol=1e-12) for value in present):
+            break
+    else:
+        sizes = sorted(abs(value) for value in present if value)
+        decimals = max(2, 3 - math.floor(math.log10(sizes[len(sizes) // 2])))
+    return _mapped(lambda value: round(value, decimals), floats)
+
+
+def _mapped(change: Callable[[Any], Any], values: Sequence[Any]) -> list[Any]:
+    return [None if value is None else change(value) for value in values]
+
+
+def _cleaned(value: Any) -> Any:
+    if isinstance(value, str):
+        return _CONTROL.sub(" ", value).strip() or None
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return str(value) if isinstance(value, int) and abs(value) > SAFE_INTEGER else value
+
+
+def _declared(name: str, declared: str) -> tuple[Type, Shape]:
+    """Return the type and shape of a column without values."""
+    if re.search(r"DATE|TIME", declared) or (not declared and _DATED.search(name)):
+        return "TEXT", "datetime" if "TIME" in declared else "date"
+    if "BOOL" in declared:
+        return "INTEGER", "flag"
+    if "INT" in declared:
+        return "INTEGER", "number"
+    if _REAL.search(declared):
+        return "REAL", "number"
+    return "TEXT", "text"
+
+
+def _is_json(text: str) -> bool:
+    if text[0] not in "[{":
+        return False
+    try:
+        msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return False
+    return True
+
+
+def _dates(name: str, values: Sequence[Any], present: Sequence[Any], names_rows: bool) -> Cells | None:
+    """Return the cells as ISO dates, or dates and times, if that is what they all are."""
+    hinted = _DATED.search(name) is not None
+    names_rows = names_rows or _NO_TIME.search(name) is not None
+    if all(isinstance(value, str) for value in present):
+        if not all(map(_SPELLED.fullmatch, present)) or (not hinted and all(map(str.isdecimal, present))):
+            return None
+        parts = [match.groupdict() for value in present if (match := _match(value))]
+        month_first = not any(int(part["a"]) > 12 for part in parts if part.get("a"))
+        moments = _mapped(lambda value: _moment(value, month_first), values)
+    elif hinted and all(isinstance(value, (int, float)) and 3e8 <= value < 5e12 for value in present):
+        moments = _mapped(_from_epoch, values)
+    elif (hinted or (not names_rows and _spread(present, 40))) and all(map(_is_written_day, present)):
+        moments = _mapped(lambda value: _moment(str(value), False), values)
+    elif not names_rows and _spread(present, 86_400) and all(map(_is_epoch, present)):
+        moments = _mapped(_from_epoch, values)
+    else:
+        return None
+    if moments.count(None) > values.count(None):
+        return None
+    if all(moment is None or moment.time() == datetime.time() for moment in moments):
+        return Cells(_mapped(lambda moment: moment.date().isoformat(), moments), "TEXT", "date")
+    return Cells(_mapped(lambda moment: moment.isoformat(" ", "seconds"), moments), "TEXT", "datetime")
+
+
+_NO_TIME = re.compile(
+    r"(?:^|_)(?:id|no|nr|num|number|nummer|code|key|ean|gtin|isbn|tel|phone|telefon|fax|mobile)(?:_|$)"
+)
+_EPOCHS = ((946_684_800, 2_208_988_800), (946_684_800_000, 2_208_988_800_000))  # 2000 to 2039, in s and in ms
+
+
+def _spread(present: Sequence[Any], least: int) -> bool:
+    """Whether integers lie apart as moments do, and do not count on as ids do."""
+    distinct = {value for value in present if isinstance(value, int)}
+    span = max(distinct) - min(distinct) if distinct else 0
+    return len(distinct) > 2 and span > max(least, 20 * len(distinct) if least > 40 else 0)
+
+
+def _is_written_day(value: Any) -> bool:
+    """Whether an integer is a day written as YYYYMMDD."""
+    return isinstance(value, int) and 19000101 <= value <= 21001231 and _moment(str(value), False) is not None
+
+
+def _is_epoch(value: Any) -> bool:
+    """Whether an integer is a Unix time of this century, in seconds or in milliseconds."""
+    return isinstance(value, int) and any(low <= value < high for low, high in _EPOCHS)
+
+
+_SPELLED = re.compile(r"[\d\w.,/:+\- ]{6,40}")  # cheap look before the careful one
+
+
+def _from_epoch(value: float) -> datetime.datetime:
+    """Return the time of seconds, or milliseconds, since 1970."""
+    return datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=int(value / 1000 if value > 1e11 else value))
+
+
+def _match(value: str) -> re.Match[str] | None:
+    return next((match for pattern in _SPELLINGS if (match := pattern.fullmatch(value))), None)
+
+
+def _moment(value: str, month_first: bool) -> datetime.datetime | None:
+    match = _match(value)
+    if match is None:
+        return None
+    part = match.groupdict()
+    if part.get("name"):
+        name = part["name"].lower()
+        month, day = _MONTHS.index(name) + 1 if name in _MONTHS else 0, int(part["d"])
+    elif part.get("a"):
+        day, month = int(part["a"]), int(part["b"])
+        if part["sep"] == "/" and month_first:
+            day, month = month, day
+    else:
+        month, day = int(part["m"]), int(part["d"])
+    hour, minute, second = (int(part[name] or 0) for name in ("h", "min", "s"))
+    try:
+        return datetime.datetime(int(part["y"]), month, day, hour, minute, second)
+    except ValueError:
+        return None
