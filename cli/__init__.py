@@ -4,11 +4,11 @@ From Python::
 
     from toolorchestra.cli import main
 
-    status = main.main(["tasks", "ToolOrchestra-Restaurant-v0"])
+    status = main.main(["envs", "ToolOrchestra-Restaurant-v0"])
 
 Each command is a dataclass in a module of its name:
 
-    look        envs  tasks  show  view (viewer/)  compare  card  stats  schema
+    look        envs  show  view (viewer/)  compare  schema
     play        play  rollout
     make        build  synth (synth_domain, synth_tasks, synth_preferences, synth_adversarial)  exchange  masbench
     check       validate  robustness

@@ -1,6 +1,5 @@
 from . import (
     build as build,
-    card as card,
     compare as compare,
     display as display,
     environments as environments,
@@ -22,9 +21,7 @@ from . import (
     serve as serve,
     show as show,
     solvers as solvers,
-    stats as stats,
     synth as synth,
-    tasks as tasks,
     train as train,
     validate as validate,
     view as view,

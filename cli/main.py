@@ -17,7 +17,6 @@ import tyro
 from toolorchestra.algos.hardware.launch import processes
 from toolorchestra.algos.options.config_files import LEARNERS, ConfigFile, config_argument, options_of
 from toolorchestra.cli.build import BuildCommand
-from toolorchestra.cli.card import CardCommand
 from toolorchestra.cli.compare import CompareCommand
 from toolorchestra.cli.envs import EnvsCommand
 from toolorchestra.cli.exchange import ExportCommand, ImportCommand
@@ -25,7 +24,7 @@ from toolorchestra.cli.experts import ExpertsCommand
 from toolorchestra.cli.init import InitCommand
 from toolorchestra.cli.mas import MASCommand
 from toolorchestra.cli.masbench import MASBenchCommand
-from toolorchestra.cli.options import command_names, subcommands
+from toolorchestra.cli.options import UsageError, command_names, subcommands
 from toolorchestra.cli.play import PlayCommand
 from toolorchestra.cli.recipes import RecipesCommand
 from toolorchestra.cli.robustness import RobustnessCommand
@@ -34,9 +33,7 @@ from toolorchestra.cli.schema import SchemaCommand
 from toolorchestra.cli.select import SelectCommand
 from toolorchestra.cli.serve import ServeCommand
 from toolorchestra.cli.show import ShowCommand
-from toolorchestra.cli.stats import StatsCommand
 from toolorchestra.cli.synth import SUBCOMMANDS, SynthCommand
-from toolorchestra.cli.tasks import TasksCommand
 from toolorchestra.cli.train import TrainCommand
 from toolorchestra.cli.validate import ValidateCommand
 from toolorchestra.cli.view import ViewCommand
@@ -58,13 +55,18 @@ _GROUPS = {
 """Commands that have commands of their own."""
 _OUTPUTS = ("out", "record", "svg", "mermaid", "plot", "best", "runs", "export")
 """Options of commands that name what they write; whether that is possible is found before any work is done."""
+_MOVED = {
+    "tasks": "toolorchestra envs ENV",
+    "card": "toolorchestra envs ENV --card",
+    "stats": "toolorchestra envs --stats",
+}
+"""Commands that were there once, each with what does the same."""
 COMMAND_CONFIG = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes)
 """How tyro reads a command line."""
 
 Command = subcommands(
     {
         "envs": EnvsCommand,
-        "tasks": TasksCommand,
         "play": PlayCommand,
         "rollout": RolloutCommand,
         "serve": ServeCommand,
@@ -73,8 +75,6 @@ Command = subcommands(
         "compare": CompareCommand,
         "validate": ValidateCommand,
         "build": BuildCommand,
-        "card": CardCommand,
-        "stats": StatsCommand,
         "synth": SynthCommand,
         "experts": ExpertsCommand,
         "masbench": MASBenchCommand,
@@ -182,6 +182,8 @@ def check_command(arguments: Sequence[str], commands: Any = Command) -> None:
         known = command_names(union)
         if not known or word.startswith("-") or (word not in known and _is_folder(path, word, arguments)):
             return
+        if union is Command and word in _MOVED:
+            raise UsageError(f"There is no command `{word}`; the same is done by `{_MOVED[word]}`.")
         if word not in known:
             raise UnknownNameError(path, word, known)
         if word == "train" and arguments[1:2] and not arguments[1].startswith("-") and arguments[1] not in LEARNERS:

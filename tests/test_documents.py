@@ -87,7 +87,7 @@ NOT_MEASURED = {
     "generation": "printed by benchmarks/turns.py, which keeps no record",
     "masbench": "settings of the generator",
     "paramanager": "the protocol's costs and the paper's",
-    "statistics": "written by `toolorchestra stats --markdown`; tests/toolscale/test_shipped_domains.py compares",
+    "statistics": "written by `envs --stats --markdown`; tests/toolscale/test_shipped_domains.py compares",
     "subagents": "what an act asks for",
     "synth": "exit codes",
 }

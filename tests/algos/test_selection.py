@@ -322,7 +322,7 @@ def test_the_two_sets_are_disjoint_and_play_on(run: Run, played: Path, mini_fold
     training = {task.id for task in read_tasks(tasks) if task.split == "train"}
     assert training
     assert {task.split for task in read_tasks(tasks)} == {"train", "test", "test_intents"}
-    assert run("tasks", tasks, "--json")[0] == 2  # the domain is not shipped: its folder is named beside the file
+    assert run("envs", tasks, "--json")[0] == 2  # the domain is not shipped: its folder is named beside the file
     code, printed = run("select", "sft", played, "--exclude", tasks, "--max-tool-share", 1, "--out", shown)
     assert code == 0, printed
     kept = list(read_episodes(shown))

@@ -10,7 +10,7 @@ Run = Callable[..., Any]
 MULTI_AGENT = "MSARL-Math-v0"
 
 
-@pytest.mark.parametrize("command", ["tasks", "play", "rollout", "validate"])
+@pytest.mark.parametrize("command", ["envs", "play", "rollout", "validate"])
 def test_a_wrong_environment_suggests_the_nearest_in_one_line(run: Run, command: str):
     output = run(command, "ToolOrchestra-Restarant-v0")
     assert output.code == 2
@@ -21,7 +21,7 @@ def test_a_wrong_environment_suggests_the_nearest_in_one_line(run: Run, command:
 
 
 def test_environments_of_others_are_refused(run: Run):
-    output = run("tasks", "CartPole-v1")
+    output = run("envs", "CartPole-v1")
     assert output.code == 2
     assert "no environment of this library" in output.err
 
@@ -31,7 +31,7 @@ def test_a_folder_called_like_an_environment_does_not_hide_it(
 ):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "ToolOrchestra-Restaurant-v0").mkdir()
-    assert run("tasks", "ToolOrchestra-Restaurant-v0", "--limit", 1).code == 0
+    assert run("envs", "ToolOrchestra-Restaurant-v0", "--limit", 1).code == 0
 
 
 @pytest.mark.parametrize(
@@ -39,9 +39,9 @@ def test_a_folder_called_like_an_environment_does_not_hide_it(
     [
         (("play", MULTI_AGENT), "rollout --policy llm|random|null"),
         (("rollout", MULTI_AGENT, "--policy", "oracle"), "--policy llm, random or null"),
-        (("tasks", "MSARL-Mth-v0"), "Did you mean 'Math'?"),
-        (("tasks", "MSARR-Math-v0"), "Did you mean 'MSARL-Math-v0'?"),
-        (("card", MULTI_AGENT), "whose tasks take place in domains"),
+        (("envs", "MSARL-Mth-v0"), "Did you mean 'Math'?"),
+        (("envs", "MSARR-Math-v0"), "Did you mean 'MSARL-Math-v0'?"),
+        (("envs", MULTI_AGENT, "--card"), "whose tasks take place in domains"),
     ],
 )
 def test_what_several_agents_cannot_do_is_refused_with_a_remedy(

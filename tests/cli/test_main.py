@@ -12,7 +12,7 @@ from typing import Any, get_args, get_type_hints
 import pytest
 
 from toolorchestra import __version__, cli
-from toolorchestra.cli.main import Command, main
+from toolorchestra.cli.main import _MOVED, Command, main
 from toolorchestra.cli.schema import SchemaCommand
 from toolorchestra.cli.synth import SUBCOMMANDS
 from toolorchestra.cli.synth_domain import SynthDomainCommand
@@ -35,9 +35,7 @@ COMMANDS = dict(commands())
 
 
 def test_every_command_is_there():
-    names = (
-        "envs tasks play rollout serve show view compare validate build card stats synth experts masbench export import"
-    )
+    names = "envs play rollout serve show view compare validate build synth experts masbench export import"
     assert [words[0] for words in COMMANDS if len(words) == 1] == [
         *names.split(),
         *("robustness", "select", "schema", "train", "recipes", "mas", "init"),
@@ -99,6 +97,13 @@ def test_a_wrong_command_suggests_the_nearest(run: Run, words: tuple[str, ...], 
     assert output.err.count("\n") == 1
 
 
+def test_a_command_of_former_times_names_what_does_the_same(run: Run):
+    for word, same in _MOVED.items():
+        output = run(word, "x", "--json")
+        assert output.code == 2
+        assert output.err == f"error: There is no command `{word}`; the same is done by `{same}`.\n"
+
+
 def test_a_folder_called_almost_like_a_command_is_a_folder(
     run: Run, edited: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -126,7 +131,7 @@ def test_an_interruption_ends_without_a_traceback(run: Run, monkeypatch: pytest.
 
 
 def test_a_reader_that_closes_the_output_is_no_error(folder: str):
-    command = f"{sys.executable} -m toolorchestra.cli tasks {folder} --json | head -c 1; exit ${{PIPESTATUS[0]}}"
+    command = f"{sys.executable} -m toolorchestra.cli envs {folder} --json | head -c 1; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, check=False)
     assert done.stdout == b"["
     assert done.stderr == b""

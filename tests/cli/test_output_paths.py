@@ -174,6 +174,6 @@ def test_an_interrupted_copy_of_a_domain_is_no_domain(
     with monkeypatch.context() as patch:
         patch.setattr(whole, lambda file, content: None if file.name != "domain.yaml" else cut(file, content))
         assert run("import", tasks, folder, "--out", copy).code == 130
-    assert run("tasks", copy).code == 2
+    assert run("envs", copy).code == 2
     assert run("import", tasks, folder, "--out", copy).code == 0
     assert len(read_tasks(copy / "tasks.jsonl")) == len(read_tasks(tasks))

@@ -26,7 +26,7 @@ def file(tmp_path: Path) -> Path:
 
 def test_tasks_of_a_named_set_are_listed(file: Path, capsys: pytest.CaptureFixture[str]):
     options = ["--source", "gsm8k", "--source-options", "files", str(file), "limit", "3"]
-    assert main(["tasks", "ToolOrchestra-Custom-v0", *options, "--json"]) == 0
+    assert main(["envs", "ToolOrchestra-Custom-v0", *options, "--json"]) == 0
     assert [task["id"] for task in json.loads(capsys.readouterr().out)] == [f"gsm8k/test/{n}" for n in range(3)]
 
 
@@ -52,7 +52,7 @@ def test_episodes_of_a_named_set_are_played(env: str, file: Path, tmp_path: Path
     ],
 )
 def test_what_is_wrong_with_a_source_is_said(given: list[str], message: str, capsys: pytest.CaptureFixture[str]):
-    assert main(["tasks", *given]) == 2
+    assert main(["envs", *given]) == 2
     assert message in " ".join(capsys.readouterr().err.split())
 
 

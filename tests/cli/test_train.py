@@ -147,7 +147,7 @@ def test_train_takes_a_domain_and_a_file_of_tasks(run: Run, folder: str, tmp_pat
     env = [folder]
     if name == "tasks":
         file = tmp_path / "tasks.jsonl"
-        file.write_text("\n".join(map(json.dumps, run("tasks", folder, "--json").json)), encoding="utf-8")
+        file.write_text("\n".join(map(json.dumps, run("envs", folder, "--json").json)), encoding="utf-8")
         env = [str(file), "--env-options", "domain", folder]
     small = ("--sft-steps", 1, "--steps", 1, "--groups", 2, "--group-size", 2, "--in-flight", 4, "--eval-samples", 1)
     output = run("train", "grpo", "--env", *env, *small, "--output", tmp_path / "run", "--save-every", 0)

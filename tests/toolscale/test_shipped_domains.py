@@ -188,13 +188,13 @@ def test_its_attacks_fit_its_tasks_and_do_the_harm_they_name(shipped: Domain):
 
 def test_its_card_is_up_to_date(shipped: Domain, facts: Statistics):
     file = BUILTIN / shipped.name / "CARD.md"
-    assert file.read_text() == card(shipped, facts), f"Run: toolorchestra card {file.parent} > {file}"
+    assert file.read_text() == card(shipped, facts), f"Run: toolorchestra envs {file.parent} --card > {file}"
 
 
 def test_the_page_of_statistics_is_up_to_date():
     file = Path(__file__).parents[2] / "docs" / "statistics.md"
     page = statistics_page(*zip(*map(figures_of, builtin_domains()), strict=True))
-    assert file.read_text() == page, f"Run: toolorchestra stats --markdown > {file}"
+    assert file.read_text() == page, f"Run: toolorchestra envs --stats --markdown > {file}"
 
 
 def test_a_domain_that_asks_for_a_share_of_evolved_tasks_ships_them_by_all_operators_and_filtered(

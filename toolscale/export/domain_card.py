@@ -1,4 +1,4 @@
-"""Domain cards and the statistics page: Markdown made from the domains, printed by `toolorchestra card` and `stats`."""
+"""Domain cards and the statistics page, as Markdown: what `toolorchestra envs --card` and `--stats` print."""
 
 from __future__ import annotations
 
