@@ -8,13 +8,13 @@ From Python::
 
 Each command is a dataclass in a module of its name:
 
-    look        envs  show  view (viewer/)  compare  schema
+    look        envs  show  view (viewer/)  compare
     play        play  rollout
     make        build  synth (synth_domain, synth_tasks, synth_preferences, synth_adversarial)  exchange  masbench
     check       validate  robustness
     experts     experts (experts_evaluation)
     designs     mas
-    learn       select  train  recipes
+    learn       select  train
     extend      init, with its templates/
 
 `main` puts them together. They share `options` (types, bounds, groups of commands), `environments` (environments by

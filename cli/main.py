@@ -26,10 +26,8 @@ from toolorchestra.cli.mas import MASCommand
 from toolorchestra.cli.masbench import MASBenchCommand
 from toolorchestra.cli.options import UsageError, command_names, subcommands
 from toolorchestra.cli.play import PlayCommand
-from toolorchestra.cli.recipes import RecipesCommand
 from toolorchestra.cli.robustness import RobustnessCommand
 from toolorchestra.cli.rollout import RolloutCommand
-from toolorchestra.cli.schema import SchemaCommand
 from toolorchestra.cli.select import SelectCommand
 from toolorchestra.cli.serve import ServeCommand
 from toolorchestra.cli.show import ShowCommand
@@ -59,6 +57,8 @@ _MOVED = {
     "tasks": "toolorchestra envs ENV",
     "card": "toolorchestra envs ENV --card",
     "stats": "toolorchestra envs --stats",
+    "schema": "toolorchestra build --schema",
+    "recipes": "toolorchestra train recipes",
 }
 """Commands that were there once, each with what does the same."""
 COMMAND_CONFIG = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes)
@@ -82,9 +82,7 @@ Command = subcommands(
         "import": ImportCommand,
         "robustness": RobustnessCommand,
         "select": SelectCommand,
-        "schema": SchemaCommand,
         "train": TrainCommand,
-        "recipes": RecipesCommand,
         "mas": MASCommand,
         "init": InitCommand,
     },
@@ -154,7 +152,8 @@ def run_command(commands: Any, given: Sequence[str], prog: str, description: str
 
 def error_text(error: ToolOrchestraError, command: object, words: Sequence[str]) -> str:
     """Return what is printed of an error: what the library calls by its arguments is named by the command's flags."""
-    kind = options_of(command.algorithm) if isinstance(command, TrainCommand) else type(command)
+    learner = command.algorithm if isinstance(command, TrainCommand) else None
+    kind = options_of(learner) if learner in LEARNERS else type(command)
     options = [field.name for field in dataclasses.fields(kind)] if dataclasses.is_dataclass(kind) else []
     inner: list[str] = []
     if "env_options" in options:
@@ -186,8 +185,9 @@ def check_command(arguments: Sequence[str], commands: Any = Command) -> None:
             raise UsageError(f"There is no command `{word}`; the same is done by `{_MOVED[word]}`.")
         if word not in known:
             raise UnknownNameError(path, word, known)
-        if word == "train" and arguments[1:2] and not arguments[1].startswith("-") and arguments[1] not in LEARNERS:
-            raise UnknownNameError("algorithm", arguments[1], LEARNERS)
+        learners = (*LEARNERS, "recipes")
+        if word == "train" and arguments[1:2] and not arguments[1].startswith("-") and arguments[1] not in learners:
+            raise UnknownNameError("algorithm", arguments[1], learners)
         union, path = known[word], f"command of {word}"
 
 

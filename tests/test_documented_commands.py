@@ -100,7 +100,7 @@ def parse_learner(learner: str, words: list[str]) -> None:
 def parse_command(words: list[str]) -> None:
     """Parse what follows `toolorchestra`."""
     words = expand(words)
-    if words[0] == "train":
+    if words[0] == "train" and words[1] != "recipes":
         parse_learner(words[1], [word for word in words[2:] if word != "--"])
     else:
         parse(Command, words, config=COMMAND_CONFIG)

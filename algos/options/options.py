@@ -63,7 +63,7 @@ class CommandLine:
     """What a command line may say beside a learner's options."""
 
     config: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None
-    """YAML file whose keys are these options, or the name of a recipe (`toolorchestra recipes`). Options on the command
+    """YAML file whose keys are these options, or the name of a recipe (`train recipes`). Options on the command
     line go first."""
     smoke: tyro.conf.FlagCreatePairsOff[bool] = False
     """Run at toy size: a tiny random model instead of those given, two steps, small batches. All else stays as it is;

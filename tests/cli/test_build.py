@@ -6,8 +6,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from toolorchestra import toolscale
+from toolorchestra.toolscale.database.format import json_schema
 from toolorchestra.toolscale.domain_folder import load_domain, make_domain, read_spec
 
 Run = Callable[..., Any]
@@ -67,3 +70,10 @@ def test_a_build_of_which_no_task_is_left_fails(run: Run, edited: Callable[..., 
     output = run("build", edited(), "--solver", "weak-expert")
     assert output.code == 1
     assert "no task is left after the filters" in output.err
+
+
+def test_the_schema_that_editors_read_is_current(run: Run):
+    file = Path(toolscale.__file__).parent / "domain.schema.json"
+    assert json.loads(file.read_bytes()) == msgspec.json.decode(msgspec.json.encode(json_schema()))
+    assert run("build", "--schema").out == file.read_text()
+    assert "Expected a FOLDER" in run("build").err

@@ -13,9 +13,9 @@ import pytest
 
 from toolorchestra import __version__, cli
 from toolorchestra.cli.main import _MOVED, Command, main
-from toolorchestra.cli.schema import SchemaCommand
 from toolorchestra.cli.synth import SUBCOMMANDS
 from toolorchestra.cli.synth_domain import SynthDomainCommand
+from toolorchestra.cli.validate import ValidateCommand
 
 Run = Callable[..., Any]
 DOCUMENT = Path(__file__).parents[2] / "docs" / "cli.md"
@@ -38,7 +38,7 @@ def test_every_command_is_there():
     names = "envs play rollout serve show view compare validate build synth experts masbench export import"
     assert [words[0] for words in COMMANDS if len(words) == 1] == [
         *names.split(),
-        *("robustness", "select", "schema", "train", "recipes", "mas", "init"),
+        *("robustness", "select", "train", "mas", "init"),
     ]
     assert tuple(words[1] for words in COMMANDS if words[0] == "synth" and len(words) == 2) == SUBCOMMANDS
 
@@ -122,11 +122,11 @@ def test_shells_complete_commands_and_options(run: Run, shell: str):
 
 
 def test_an_interruption_ends_without_a_traceback(run: Run, monkeypatch: pytest.MonkeyPatch):
-    def interrupted(self: SchemaCommand) -> int:
+    def interrupted(self: ValidateCommand) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(SchemaCommand, "run", interrupted)
-    output = run("schema")
+    monkeypatch.setattr(ValidateCommand, "run", interrupted)
+    output = run("validate", "ToolOrchestra-Math-v0")
     assert (output.code, output.err) == (130, "\nInterrupted.\n")
 
 

@@ -8,7 +8,7 @@ import tyro
 
 from toolorchestra.cli.envs import EnvsCommand
 from toolorchestra.cli.options import UsageError, option_values, real_model, require_at_least, subcommands
-from toolorchestra.cli.schema import SchemaCommand
+from toolorchestra.cli.serve import ServeCommand
 
 
 def test_values_are_decoded_where_they_are_json():
@@ -25,15 +25,15 @@ def test_a_value_below_its_bound_is_refused_by_the_name_of_its_option():
 
 
 def test_commands_are_chosen_by_their_names_and_groups_are_described(capsys: pytest.CaptureFixture[str]):
-    group = subcommands({"figures": EnvsCommand, "json-schema": SchemaCommand})
-    union = subcommands({"domains": group, "schema": SchemaCommand}, {"domains": "About domains."})
-    assert isinstance(tyro.cli(union, args=["domains", "json-schema"]), SchemaCommand)
+    group = subcommands({"figures": EnvsCommand, "serving": ServeCommand})
+    union = subcommands({"domains": group, "serve": ServeCommand}, {"domains": "About domains."})
+    assert isinstance(tyro.cli(union, args=["domains", "serving", "X"]), ServeCommand)
     assert tyro.cli(union, args=["domains", "figures", "X"]) == EnvsCommand("X")
     with pytest.raises(SystemExit):
         tyro.cli(union, args=["--help"])
     shown = capsys.readouterr().out
     assert "About domains." in shown
-    assert "Print the JSON Schema of domain files" in shown
+    assert "Serve an environment" in shown
 
 
 def test_a_real_model_is_closed_also_after_an_error():

@@ -120,7 +120,7 @@ def test_a_folder_where_a_file_should_be_is_named(run: Run, folder: str, tmp_pat
 
 def test_standard_output_that_is_full_is_one_line(tmp_path: Path) -> None:
     with Path("/dev/full").open("wb") as full:
-        ended = subprocess.run([*COMMAND, "schema"], stdout=full, stderr=subprocess.PIPE, text=True)
+        ended = subprocess.run([*COMMAND, "build", "--schema"], stdout=full, stderr=subprocess.PIPE, text=True)
     assert ended.stderr == "error: the output cannot be written: No space left on device.\n"
     assert ended.returncode == 4
 

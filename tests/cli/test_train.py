@@ -175,11 +175,11 @@ def test_a_file_names_the_learner_and_a_script_of_another_refuses_it(
 
 
 def test_recipes_are_listed_and_printed(run: Run) -> None:
-    listed = run("recipes")
+    listed = run("train", "recipes")
     assert listed.code == 0
     assert [line.split()[0] for line in listed.out.splitlines()] == recipe_names()
-    assert run("recipes", "msarl-1.5b").out == recipe_file("msarl-1.5b").read_text(encoding="utf-8")
-    assert "Did you mean 'msarl-1.5b'?" in run("recipes", "msarl-1.5").err
+    assert run("train", "recipes", "msarl-1.5b").out == recipe_file("msarl-1.5b").read_text(encoding="utf-8")
+    assert "Did you mean 'msarl-1.5b'?" in run("train", "recipes", "msarl-1.5").err
 
 
 def test_every_command_of_the_page_on_sizes_is_read(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
