@@ -11,7 +11,7 @@ Each command is a dataclass in a module of its name:
     look        envs  show  view (viewer/)  compare
     play        play  rollout
     make        build  synth (synth_domain, synth_tasks, synth_preferences, synth_adversarial)  exchange  masbench
-    check       validate  robustness
+    check       validate
     experts     experts (experts_evaluation)
     designs     mas
     learn       select  train

@@ -13,7 +13,6 @@ from . import (
     masbench as masbench,
     options as options,
     play as play,
-    robustness as robustness,
     rollout as rollout,
     select as select,
     serve as serve,

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
+import msgspec
 from tyro.conf import Positional, arg
 
+from toolorchestra.cli.environments import environment
 from toolorchestra.cli.files import print_json, read_recorded
+from toolorchestra.cli.options import UsageError
 from toolorchestra.toolscale.common.errors import OptionError
 
 _SHOWN = 10
@@ -17,44 +20,66 @@ _SHOWN = 10
 
 @dataclass
 class CompareCommand:
-    """Compare two recordings task by task."""
+    """Compare two recordings task by task; or report how policies withstood attacks."""
 
-    first: Annotated[Positional[Path], arg(metavar="A")]
-    """JSONL file of episodes, as `rollout` writes it."""
-    second: Annotated[Positional[Path], arg(metavar="B")]
-    """The other one, with the same tasks or some of them."""
+    files: Annotated[Positional[tuple[Path, ...]], arg(metavar="EPISODES")]
+    """Two JSONL files of episodes, A and B, as `rollout` writes them; with --robustness one for each policy."""
+    robustness: Annotated[Path | None, arg(metavar="TASKS")] = None
+    """Report how the policies withstood the attacks of this file of tasks (`synth adversarial` makes one)."""
     json: bool = False
-    """Print JSON, with all tasks that differ."""
+    """Print JSON: all tasks that differ, or the report."""
+
+    def __post_init__(self) -> None:
+        if self.robustness is None and len(self.files) != 2:
+            raise UsageError(f"Expected two recordings to compare, got {len(self.files)}.")
+        if not self.files:
+            raise UsageError("Expected at least one file of episodes: toolorchestra rollout TASKS --split all …")
 
     def run(self) -> int:
         """Print success and cost on the tasks of both, their differences, and the tasks that differ most."""
         from toolorchestra.cli.display import show
         from toolorchestra.cli.display_episodes import comparison_text
 
-        found = self.compare()
+        if self.robustness is not None:
+            return self._print_robustness(self.robustness)
+        found = _compare(*self.files)
         if self.json:
             return print_json(found)
-        show(comparison_text(found, self.first, self.second, shown=_SHOWN))
+        show(comparison_text(found, *self.files, shown=_SHOWN))
         return 0
 
-    def compare(self) -> dict[str, Any]:
-        """Return what is printed; an `OptionError` if the two have no judged task in common.
+    def _print_robustness(self, tasks: Path) -> int:
+        from toolorchestra.cli.display import show
+        from toolorchestra.cli.display_episodes import robustness_table
+        from toolorchestra.envs.records.robustness import robustness
 
-        ``success_of_all`` counts episodes that were not judged as not solved, on the tasks that both have recorded.
-        """
-        one, other = _read(self.first), _read(self.second)
-        found = compare_means(_means(one.judged), _means(other.judged))
-        if found is None:
-            raise OptionError(
-                f"{self.first} and {self.second} have no judged task in common. Record both with the same --split and "
-                "--seed, or with --episodes all."
-            )
-        ours, theirs = _means(one.every), _means(other.every)
-        found["success_of_all"] = _compared(ours, theirs, [task for task in ours if task in theirs], "success")
-        for name in ("episodes", "judged"):
-            rows = (one.every, other.every) if name == "episodes" else (one.judged, other.judged)
-            found[name] = {side: sum(map(len, tasks.values())) for side, tasks in zip("ab", rows, strict=True)}
-        return found
+        source = environment(str(tasks)).source
+        results = {file.stem: robustness(source, read_recorded(file)) for file in self.files}
+        if self.json:
+            extra = {name: {"share": found.share, "interval": found.interval} for name, found in results.items()}
+            return print_json({name: msgspec.structs.asdict(results[name]) | extra[name] for name in results})
+        show(robustness_table(results))
+        return 0
+
+
+def _compare(first: Path, second: Path) -> dict[str, Any]:
+    """Return what is printed of two recordings; an `OptionError` if they have no judged task in common.
+
+    ``success_of_all`` counts episodes that were not judged as not solved, on the tasks that both have recorded.
+    """
+    one, other = _read(first), _read(second)
+    found = compare_means(_means(one.judged), _means(other.judged))
+    if found is None:
+        raise OptionError(
+            f"{first} and {second} have no judged task in common. Record both with the same --split and "
+            "--seed, or with --episodes all."
+        )
+    ours, theirs = _means(one.every), _means(other.every)
+    found["success_of_all"] = _compared(ours, theirs, [task for task in ours if task in theirs], "success")
+    for name in ("episodes", "judged"):
+        rows = (one.every, other.every) if name == "episodes" else (one.judged, other.judged)
+        found[name] = {side: sum(map(len, tasks.values())) for side, tasks in zip("ab", rows, strict=True)}
+    return found
 
 
 _Means = Mapping[str, Mapping[str, float]]

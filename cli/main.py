@@ -26,7 +26,6 @@ from toolorchestra.cli.mas import MASCommand
 from toolorchestra.cli.masbench import MASBenchCommand
 from toolorchestra.cli.options import UsageError, command_names, subcommands
 from toolorchestra.cli.play import PlayCommand
-from toolorchestra.cli.robustness import RobustnessCommand
 from toolorchestra.cli.rollout import RolloutCommand
 from toolorchestra.cli.select import SelectCommand
 from toolorchestra.cli.serve import ServeCommand
@@ -59,6 +58,7 @@ _MOVED = {
     "stats": "toolorchestra envs --stats",
     "schema": "toolorchestra build --schema",
     "recipes": "toolorchestra train recipes",
+    "robustness": "toolorchestra compare EPISODES… --robustness TASKS",
 }
 """Commands that were there once, each with what does the same."""
 COMMAND_CONFIG = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes)
@@ -80,7 +80,6 @@ Command = subcommands(
         "masbench": MASBenchCommand,
         "export": ExportCommand,
         "import": ImportCommand,
-        "robustness": RobustnessCommand,
         "select": SelectCommand,
         "train": TrainCommand,
         "mas": MASCommand,

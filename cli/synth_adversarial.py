@@ -75,7 +75,7 @@ class SynthAdversarialCommand(WorkerOptions):
         console.print(
             f"\n{len(tasks):,} attacked tasks in {file}\n"
             f"Play them:  toolorchestra rollout {file} --split all --episodes all --policy llm … --out played.jsonl\n"
-            f"Report:     toolorchestra robustness {file} played.jsonl",
+            f"Report:     toolorchestra compare played.jsonl --robustness {file}",
             markup=False,
         )
         return 0 if len(tasks) == self.count else 1

@@ -38,7 +38,7 @@ def test_every_command_is_there():
     names = "envs play rollout serve show view compare validate build synth experts masbench export import"
     assert [words[0] for words in COMMANDS if len(words) == 1] == [
         *names.split(),
-        *("robustness", "select", "train", "mas", "init"),
+        *("select", "train", "mas", "init"),
     ]
     assert tuple(words[1] for words in COMMANDS if words[0] == "synth" and len(words) == 2) == SUBCOMMANDS
 

@@ -99,10 +99,10 @@ def test_the_commands_make_play_and_report_a_set(
     rollout = ["rollout", str(file), "--split", "all", "--episodes", "all", "--policy", "oracle", "--out", str(played)]
     assert cli.main(rollout) == 0
     capsys.readouterr()
-    assert cli.main(["robustness", str(file), str(played), "--json"]) == 0
+    assert cli.main(["compare", str(played), "--robustness", str(file), "--json"]) == 0
     report = json.loads(capsys.readouterr().out)["oracle"]
     assert (report["episodes"], report["share"], report["solved"]) == (12, 1.0, 12)
-    assert cli.main(["robustness", str(file), str(played)]) == 0
+    assert cli.main(["compare", str(played), "--robustness", str(file)]) == 0
     out = capsys.readouterr().out
     assert "100.0%" in out
     assert "Orchestrator-8B 65.4%" in out
