@@ -10,7 +10,8 @@ Each command is a dataclass in a module of its name:
 
     look        envs  show  view (viewer/)  compare
     play        play  rollout
-    make        build  synth (synth_domain, synth_tasks, synth_preferences, synth_adversarial)  exchange  masbench
+    make        build  synth (synth_domain, synth_tasks, synth_preferences, synth_adversarial, synth_masbench)
+                exchange
     check       validate
     experts     experts (experts_evaluation)
     designs     mas

@@ -10,7 +10,6 @@ from . import (
     init as init,
     main as main,
     mas as mas,
-    masbench as masbench,
     options as options,
     play as play,
     rollout as rollout,

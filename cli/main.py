@@ -23,7 +23,6 @@ from toolorchestra.cli.exchange import ExportCommand, ImportCommand
 from toolorchestra.cli.experts import ExpertsCommand
 from toolorchestra.cli.init import InitCommand
 from toolorchestra.cli.mas import MASCommand
-from toolorchestra.cli.masbench import MASBenchCommand
 from toolorchestra.cli.options import UsageError, command_names, subcommands
 from toolorchestra.cli.play import PlayCommand
 from toolorchestra.cli.rollout import RolloutCommand
@@ -44,8 +43,6 @@ The Gymnasium for LLM orchestration: play, record, check and train on tasks with
 _GROUPS = {
     "synth": "Make a domain (`synth FOLDER`), and what else can be made of domains.",
     "experts": "Look at experts (`list`, `show`, `tool-config`), evaluate them (`ask`), fit and describe them.",
-    "masbench": "Problems with controlled structure: `make` tasks, `show` or draw (`figure`) one, `check` the "
-    "generator.",
     "select": "Select what to learn from: demonstrations (`sft`), tasks for reinforcement learning (`rl`).",
     "mas": "Check, draw and run designs of multi-agent systems.",
 }
@@ -59,6 +56,7 @@ _MOVED = {
     "schema": "toolorchestra build --schema",
     "recipes": "toolorchestra train recipes",
     "robustness": "toolorchestra compare EPISODES… --robustness TASKS",
+    "masbench": "toolorchestra synth masbench",
 }
 """Commands that were there once, each with what does the same."""
 COMMAND_CONFIG = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes)
@@ -77,7 +75,6 @@ Command = subcommands(
         "build": BuildCommand,
         "synth": SynthCommand,
         "experts": ExpertsCommand,
-        "masbench": MASBenchCommand,
         "export": ExportCommand,
         "import": ImportCommand,
         "select": SelectCommand,

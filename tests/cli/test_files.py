@@ -64,7 +64,7 @@ def test_what_is_played_is_recorded_in_a_new_folder(
 
 def test_tasks_are_written_into_new_folders(run: Run, folder: str, tmp_path: Path):
     made, out, back = (tmp_path / name / "tasks.jsonl" for name in ("made", "out", "back"))
-    assert run("masbench", "make", "--depth", 2, "--count", 2, "--out", made).code == 0
+    assert run("synth", "masbench", "--depth", 2, "--count", 2, "--out", made).code == 0
     assert len(read_tasks(made)) == 2
     assert run("export", folder, out).code == 0
     assert run("import", out, folder, "--out", back).code == 0

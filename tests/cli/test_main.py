@@ -35,11 +35,8 @@ COMMANDS = dict(commands())
 
 
 def test_every_command_is_there():
-    names = "envs play rollout serve show view compare validate build synth experts masbench export import"
-    assert [words[0] for words in COMMANDS if len(words) == 1] == [
-        *names.split(),
-        *("select", "train", "mas", "init"),
-    ]
+    names = "envs play rollout serve show view compare validate build synth experts export import"
+    assert [words[0] for words in COMMANDS if len(words) == 1] == [*names.split(), *("select", "train", "mas", "init")]
     assert tuple(words[1] for words in COMMANDS if words[0] == "synth" and len(words) == 2) == SUBCOMMANDS
 
 
@@ -179,7 +176,7 @@ def test_the_documentation_has_a_section_for_every_command():
 
 def test_the_documentation_names_every_subcommand_and_only_options_that_exist():
     text = DOCUMENT.read_text(encoding="utf-8")
-    for group in ("experts", "masbench", "mas"):
+    for group in ("experts", "mas"):
         names = "|".join(words[1] for words in COMMANDS if words[0] == group and len(words) == 2)
         assert f"`toolorchestra {group} {names}`" in text
     options = {name for command in COMMANDS.values() if command for name in get_type_hints(command)}
@@ -240,11 +237,11 @@ def test_several_processes_are_refused_but_for_training(
         ("rollout ToolOrchestra-Custom-v0", "Give either a --source (e.g. 'Restaurant'), or the folder of a"),
         ("validate ToolOrchestra-Math-v0 --hostile 0", "--hostile must be at least 1, got 0."),
         ("validate ToolOrchestra-Math-v0 --random-episodes 0", "--random-episodes must be at least 1, got 0."),
-        ("masbench make --depth 99", "Expected a value of the axis --depth from 1 to 32, got 99."),
+        ("synth masbench --depth 99", "Expected a value of the axis --depth from 1 to 32, got 99."),
     ],
 )
 def test_messages_name_the_flags_of_the_command(run: Run, tmp_path: Path, line: str, shown: str):
-    written = ("--out", tmp_path / "x.jsonl") if line.split()[0] in ("rollout", "masbench") else ()
+    written = ("--out", tmp_path / "x.jsonl") if line.split()[0] in ("rollout", "synth") else ()
     output = run(*line.split(), *written)
     assert output.code == 2
     assert shown in output.err

@@ -62,7 +62,7 @@ def test_a_full_disk_ends_a_rollout_with_what_was_played_and_the_path(folder: st
     [("/mnt", "No space left on device. Make room"), ("/srv", "Read-only file system. Give a path")],
 )
 def test_a_full_and_a_read_only_place_are_named(folder: str, tmp_path: Path, place: str, reason: str) -> None:
-    command = ["masbench", "make", "--depth", 2, "--count", 60, "--out", f"{place}/new/tasks.jsonl"]
+    command = ["synth", "masbench", "--depth", 2, "--count", 60, "--out", f"{place}/new/tasks.jsonl"]
     status, message = run_inside(*command)
     assert status == 4
     assert message.startswith(f"error: {place}/new/tasks.jsonl cannot be written: {reason}")
@@ -73,7 +73,7 @@ def test_a_file_where_a_folder_should_be_is_named_by_every_command(run: Run, fol
     out, domain = tmp_path / "file" / "x.jsonl", tmp_path / "file" / "x"
     commands: list[tuple[tuple[object, ...], Path]] = [
         (("rollout", folder, "--out", out), out),
-        (("masbench", "make", "--depth", 2, "--out", out), out),
+        (("synth", "masbench", "--depth", 2, "--out", out), out),
         (("export", folder, out), out),
         (("mas", "run", "--record", out), out),
         (("experts", "ask", "qwen3-8b", "--count", 5, "--out", out), out),
@@ -111,7 +111,7 @@ def test_looking_whether_a_place_can_be_written_leaves_nothing_there(tmp_path: P
 
 
 def test_a_folder_where_a_file_should_be_is_named(run: Run, folder: str, tmp_path: Path) -> None:
-    for command in (("rollout", folder, "--out"), ("masbench", "make", "--depth", 2, "--out"), ("export", folder)):
+    for command in (("rollout", folder, "--out"), ("synth", "masbench", "--depth", 2, "--out"), ("export", folder)):
         more = ("--format", "jsonl") if command[0] == "export" else ()
         output = run(*command, tmp_path, *more)
         assert output.code == 4
