@@ -47,7 +47,7 @@ _GROUPS = {
     "mas": "Check, draw and run designs of multi-agent systems.",
 }
 """Commands that have commands of their own."""
-_OUTPUTS = ("out", "record", "svg", "mermaid", "plot", "best", "runs", "export")
+_OUTPUTS = ("out", "record", "mermaid", "plot", "best", "runs", "export")
 """Options of commands that name what they write; whether that is possible is found before any work is done."""
 _MOVED = {
     "tasks": "toolorchestra envs ENV",

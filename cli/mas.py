@@ -77,8 +77,8 @@ class CheckDesignCommand(_DesignOptions):
 class DrawDesignCommand(_DesignOptions):
     """Draw a design."""
 
-    svg: Annotated[Path | None, arg(metavar="FILE")] = None
-    """Write an SVG picture instead of printing text."""
+    mermaid: Annotated[Path | None, arg(metavar="FILE")] = None
+    """Write a Mermaid flowchart instead of printing text."""
 
     def run(self) -> int:
         """Draw it."""
@@ -88,10 +88,10 @@ class DrawDesignCommand(_DesignOptions):
         design = self._parsed()
         if isinstance(design, DesignFault):
             raise DesignError(design)
-        if self.svg is None:
+        if self.mermaid is None:
             print(figure.text(design))
         else:
-            write_whole(self.svg, figure.svg(design))
+            write_whole(self.mermaid, figure.mermaid(design))
         return 0
 
 
@@ -149,8 +149,8 @@ class RunDesignCommand(QuestionOptions):
     """Id of the question to ask; by default they are drawn."""
     episodes: int = 1
     """How many questions to ask."""
-    svg: Annotated[Path | None, arg(metavar="FILE")] = None
-    """Write a picture of the last run."""
+    mermaid: Annotated[Path | None, arg(metavar="FILE")] = None
+    """Write a Mermaid flowchart of the last run."""
     record: Annotated[Path | None, arg(metavar="FILE")] = None
     """Append the episodes to this JSONL file."""
     json: bool = False
@@ -169,8 +169,8 @@ class RunDesignCommand(QuestionOptions):
             infos = self._play(env)
             play, last, task = env.play, env.episode, env.task
         assert isinstance(play, DesignPlay)
-        if self.svg is not None and isinstance(play.design, Design):
-            write_whole(self.svg, figure.svg(play.design, play.run))
+        if self.mermaid is not None and isinstance(play.design, Design):
+            write_whole(self.mermaid, figure.mermaid(play.design, play.run))
         outcomes = Counter("invalid" if info["rule"] else str(info["outcome"]) for info in infos)
         usd, seconds = (sum(info[key] for info in infos) / self.episodes for key in ("cost", "clock"))
         if self.json:

@@ -31,14 +31,6 @@ def document(width: float, height: float, head: Iterable[str], parts: Iterable[s
     return themed("\n".join([*lines, *parts, "</svg>\n"]))
 
 
-def curve(start: Point, end: Point, size: tuple[int, int], attributes: str = "") -> str:
-    """Return the edge from the bottom of a box to the top of another; both have a `size`."""
-    width, height = size
-    x0, x1, y0, y1 = start[0] + width / 2, end[0] + width / 2, start[1] + height, end[1]
-    middle = (y0 + y1) / 2
-    return f'<path class="edge" d="M{x0:g} {y0:g}C{x0:g} {middle:g} {x1:g} {middle:g} {x1:g} {y1:g}"{attributes}/>'
-
-
 def box(corner: Point, size: tuple[int, int], colours: tuple[str, str], hint: str, elements: Iterable[str]) -> str:
     """Return a box of elements, filled and framed in two colours; `hint` is shown when the pointer rests on it."""
     (x, y), (width, height), (fill, frame) = corner, size, colours

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
 
@@ -50,14 +49,14 @@ def test_an_invalid_design_is_reported_with_its_rule(file: Path, capsys: pytest.
 def test_a_design_is_drawn(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["mas", "draw", str(file)]) == 0
     assert "B  SCAgent  answers  reads A: Check ${A}." in capsys.readouterr().out
-    picture = file.with_suffix(".svg")
-    assert main(["mas", "draw", str(file), "--svg", str(picture)]) == 0
-    ET.parse(picture)
+    picture = file.with_suffix(".mmd")
+    assert main(["mas", "draw", str(file), "--mermaid", str(picture)]) == 0
+    assert picture.read_text().startswith("flowchart")
 
 
 def test_a_design_is_run_on_a_question(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    picture, record = file.with_suffix(".svg"), file.with_suffix(".jsonl")
-    command = ["mas", "run", "--design", str(file), "--svg", str(picture), "--record", str(record)]
+    picture, record = file.with_suffix(".mmd"), file.with_suffix(".jsonl")
+    command = ["mas", "run", "--design", str(file), "--mermaid", str(picture), "--record", str(record)]
     assert main(command) == 0
     out = capsys.readouterr().out
     assert "2 agents, 2 after another" in out

@@ -94,7 +94,7 @@ def test_a_place_that_cannot_be_written_is_found_before_any_work_is_done(run: Ru
     commands = [
         ("rollout", folder, "--out"),
         ("experts", "fit", "answers.jsonl", "--name", "x", "--plot"),
-        ("mas", "run", "--svg"),
+        ("mas", "run", "--mermaid"),
     ]
     for command in commands:
         output = run(*command, "/proc/x.svg")

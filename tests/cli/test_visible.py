@@ -6,7 +6,6 @@ import io
 import json
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import gymnasium as gym
 import msgspec
@@ -74,9 +73,7 @@ def test_whatever_is_printed_on_a_console() -> None:
 def test_designs_and_trees() -> None:
     design = Design(dom="high", thinking="x", agents=(Agent("A", "CoTAgent", input=HOSTILE),))
     assert is_harmless(design_figure.text(design))
-    picture = design_figure.svg(design)
-    assert is_harmless(picture)
-    ElementTree.fromstring(picture)
+    assert is_harmless(design_figure.mermaid(design))
     env = raw_env("Math")
     env.reset(seed=0)
     env.step(f"<ACTION>call_tool</ACTION><GOAL>{HOSTILE}</GOAL>")

@@ -2,24 +2,18 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from toolorchestra.envs.records.svg import STYLE, box, curve, cut, document, escaped
+from toolorchestra.envs.records.svg import STYLE, box, cut, document, escaped
 
 
 def test_a_document_is_xml_of_its_size_whatever_the_texts_are() -> None:
     hint = '<b> & \x00 \ud800 "quoted"'
     boxes = [box((10, 20), (200, 60), ("#fff", "#000"), hint, [f"<text>{escaped(hint, 9)}</text>"])]
-    edges = [curve((0, 0), (30, 100), (200, 60), ' marker-end="url(#tip)"')]
-    text = document(400, 300, [f"<style>{STYLE}</style>"], [*edges, *boxes])
+    text = document(400, 300, [f"<style>{STYLE}</style>"], boxes)
     root = ElementTree.fromstring(text)
     assert root.attrib == {"width": "400", "height": "300", "viewBox": "0 0 400 300"}
     titles = [element.text for element in root.iter("{http://www.w3.org/2000/svg}title")]
     assert titles == [r'<b> & \u0000 \ud800 "quoted"']
     assert text.endswith("</svg>\n")
-
-
-def test_an_edge_leads_from_the_middle_of_a_bottom_to_the_middle_of_a_top() -> None:
-    edge = curve((0, 0), (30, 100), (200, 60))
-    assert edge == '<path class="edge" d="M100 60C100 80 130 80 130 100"/>'
 
 
 def test_a_line_is_cut_to_its_length_and_the_rest_is_left() -> None:
