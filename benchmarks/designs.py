@@ -2,7 +2,7 @@
 
     python benchmarks/designs.py            a minute of one core; writes benchmarks/results/designs.json
 
-100 questions of each source (seeds 0 to 99 of the split `test`), by `toolorchestra mas run`.
+100 questions of each source (seeds 0 to 99 of the split `test`), by `python -m examples.designs run`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 import tyro
 from provenance import provenance
 
-from toolorchestra.cli.main import main as command_line
+from examples.designs import main as command_line
 
 SOURCES = ("Math", "MultiHopQA", "MASBenchDepth", "MASBenchParallel", "MASBenchRobustness")
 MODELS = ("qwen2.5-7b", "gpt-oss-120b")
@@ -39,7 +39,7 @@ def main(benchmark: Benchmark) -> None:
     for source in SOURCES:
         for model in MODELS:
             for orchestrator in ORCHESTRATORS:
-                words = ["mas", "run", "--source", source, "--model", model, "--orchestrator", orchestrator, "--json"]
+                words = ["run", "--source", source, "--model", model, "--orchestrator", orchestrator, "--json"]
                 printed = io.StringIO()
                 with contextlib.redirect_stdout(printed):
                     command_line([*words, "--episodes", str(benchmark.episodes)])

@@ -14,7 +14,6 @@ Each command is a dataclass in a module of its name:
                 exchange
     check       validate
     experts     experts (experts_evaluation)
-    designs     mas
     learn       select  train
     extend      init, with its templates/
 

@@ -9,7 +9,6 @@ from . import (
     files as files,
     init as init,
     main as main,
-    mas as mas,
     options as options,
     play as play,
     rollout as rollout,

@@ -22,7 +22,6 @@ from toolorchestra.cli.envs import EnvsCommand
 from toolorchestra.cli.exchange import ExportCommand, ImportCommand
 from toolorchestra.cli.experts import ExpertsCommand
 from toolorchestra.cli.init import InitCommand
-from toolorchestra.cli.mas import MASCommand
 from toolorchestra.cli.options import UsageError, command_names, subcommands
 from toolorchestra.cli.play import PlayCommand
 from toolorchestra.cli.rollout import RolloutCommand
@@ -44,7 +43,6 @@ _GROUPS = {
     "synth": "Make a domain (`synth FOLDER`), and what else can be made of domains.",
     "experts": "Look at experts (`list`, `show`, `tool-config`), evaluate them (`ask`), fit and describe them.",
     "select": "Select what to learn from: demonstrations (`sft`), tasks for reinforcement learning (`rl`).",
-    "mas": "Check, draw and run designs of multi-agent systems.",
 }
 """Commands that have commands of their own."""
 _OUTPUTS = ("out", "record", "mermaid", "plot", "best", "runs", "export")
@@ -56,6 +54,7 @@ _MOVED = {
     "schema": "toolorchestra build --schema",
     "recipes": "toolorchestra train recipes",
     "robustness": "toolorchestra compare EPISODES… --robustness TASKS",
+    "mas": "python -m examples.designs",
     "masbench": "toolorchestra synth masbench",
 }
 """Commands that were there once, each with what does the same."""
@@ -79,7 +78,6 @@ Command = subcommands(
         "import": ImportCommand,
         "select": SelectCommand,
         "train": TrainCommand,
-        "mas": MASCommand,
         "init": InitCommand,
     },
     _GROUPS,

@@ -39,9 +39,14 @@ def recorded(folder: Path) -> None:
         options = ["--env-options", "python", "simulated"] if name == "team" else []
         file = folder / f"{name}.jsonl"
         subprocess.run([*COMMAND, *words, *options, "--out", str(file)], check=True, stdout=subprocess.DEVNULL)
-    designs = ["mas", "run", "--source", "MASBenchBreadth", "--orchestrator", "oracle", "--episodes", "12", "--json"]
+    designs = ["run", "--source", "MASBenchBreadth", "--orchestrator", "oracle", "--episodes", "12", "--json"]
     file = folder / "designs.jsonl"
-    subprocess.run([*COMMAND, *designs, "--record", str(file)], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        [sys.executable, "-m", "examples.designs", *designs, "--record", str(file)],
+        check=True,
+        stdout=subprocess.DEVNULL,
+        cwd=PICTURES.parents[1],
+    )
 
 
 @contextmanager

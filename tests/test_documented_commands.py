@@ -16,6 +16,7 @@ import gymnasium as gym
 import pytest
 import tyro
 
+from examples.designs import Command as Design, main as designs
 from examples.studies.__main__ import Command as Study, main as study
 from toolorchestra.algos.options.config_files import LEARNERS, config_argument, options_of
 from toolorchestra.cli.main import COMMAND_CONFIG, Command, expand, main
@@ -109,7 +110,8 @@ def parse_command(words: list[str]) -> None:
 def check_script(script: str, words: list[str]) -> None:
     """A script is there, and it has the options."""
     if script.startswith("examples."):
-        parse(importlib.import_module(f"{script}.__main__").Command, words, config=COMMAND_CONFIG)
+        name = script if (ROOT / f"{script.replace('.', '/')}.py").exists() else f"{script}.__main__"
+        parse(importlib.import_module(name).Command, words, config=COMMAND_CONFIG)
         return
     code = (ROOT / script).read_text(encoding="utf-8")
     learners = {module: learner for learner, (module, _) in LEARNERS.items()}
@@ -188,7 +190,8 @@ def test_every_option_in_prose_is_one_of_a_command(page: Path) -> None:
         code = script.read_text(encoding="utf-8")
         known |= set(re.findall(r'"(--[\w-]+)"', code))
         known |= {f"--{name.replace('_', '-')}" for name in re.findall(r"^    (\w+): .*=", code, re.MULTILINE)}
-    known |= {option for command in commands(Study) for option in helped(*command, of=study)}
+    for group, run in ((Study, study), (Design, designs)):
+        known |= {option for command in commands(group) for option in helped(*command, of=run)}
     known |= {option for options in OTHERS.values() for option in options}
     for span in spans:
         option = re.match(r"--[\w-]+", span)

@@ -14,12 +14,12 @@ from typing import Annotated, Any, Literal
 import msgspec
 from tyro.conf import arg
 
+from examples.designs import QuestionOptions
 from examples.searches.search import SearchBudget, Validation, best, search
 from examples.searches.strategies import WorkflowCandidate
 from toolorchestra.cli.display import progress_bars
 from toolorchestra.cli.files import print_json
 from toolorchestra.cli.main import run_command
-from toolorchestra.cli.mas import QuestionOptions
 from toolorchestra.cli.options import Split
 from toolorchestra.envs.masorchestra import figure
 from toolorchestra.envs.masorchestra.design import to_text

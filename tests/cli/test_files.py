@@ -44,13 +44,6 @@ def test_experts_ask_and_fit_write_into_new_folders(run: Run, tmp_path: Path):
     assert entry.read_text(encoding="utf-8").startswith("experts:\n  qwen3-8b:\n")
 
 
-def test_mas_records_into_a_new_folder(run: Run, tmp_path: Path):
-    record, picture = tmp_path / "new" / "run.jsonl", tmp_path / "drawn" / "run.mmd"
-    assert run("mas", "run", "--episodes", 2, "--record", record, "--mermaid", picture).code == 0
-    assert len(list(read_episodes(record))) == 2
-    assert picture.read_text(encoding="utf-8").startswith("flowchart")
-
-
 def test_what_is_played_is_recorded_in_a_new_folder(
     run: Run, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

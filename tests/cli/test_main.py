@@ -36,7 +36,7 @@ COMMANDS = dict(commands())
 
 def test_every_command_is_there():
     names = "envs play rollout serve show view compare validate build synth experts export import"
-    assert [words[0] for words in COMMANDS if len(words) == 1] == [*names.split(), *("select", "train", "mas", "init")]
+    assert [words[0] for words in COMMANDS if len(words) == 1] == [*names.split(), *("select", "train", "init")]
     assert tuple(words[1] for words in COMMANDS if words[0] == "synth" and len(words) == 2) == SUBCOMMANDS
 
 
@@ -81,7 +81,6 @@ def test_the_version_is_printed(run: Run):
         (("rolout", "x", "--episodes", "3"), "rollout"),
         (("experts", "lst"), "list"),
         (("experts", "tool-confg", "x"), "tool-config"),
-        (("mas", "drwa"), "draw"),
         (("synth", "taskz"), "tasks"),
         (("train", "grop", "--env", "x"), "grpo"),
         (("train", "multi_grpo"), "multi-grpo"),
@@ -176,9 +175,8 @@ def test_the_documentation_has_a_section_for_every_command():
 
 def test_the_documentation_names_every_subcommand_and_only_options_that_exist():
     text = DOCUMENT.read_text(encoding="utf-8")
-    for group in ("experts", "mas"):
-        names = "|".join(words[1] for words in COMMANDS if words[0] == group and len(words) == 2)
-        assert f"`toolorchestra {group} {names}`" in text
+    names = "|".join(words[1] for words in COMMANDS if words[0] == "experts" and len(words) == 2)
+    assert f"`toolorchestra experts {names}`" in text
     options = {name for command in COMMANDS.values() if command for name in get_type_hints(command)}
     of_learners = {"share", "config", "smoke", "help_all"}
     named = {name.replace("-", "_") for name in re.findall(r"--([a-z][a-z-]*)", text)}

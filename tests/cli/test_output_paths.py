@@ -75,7 +75,6 @@ def test_a_file_where_a_folder_should_be_is_named_by_every_command(run: Run, fol
         (("rollout", folder, "--out", out), out),
         (("synth", "masbench", "--depth", 2, "--out", out), out),
         (("export", folder, out), out),
-        (("mas", "run", "--record", out), out),
         (("experts", "ask", "qwen3-8b", "--count", 5, "--out", out), out),
         (("synth", "preferences", folder, "--out", domain), domain),
         (("synth", "tasks", folder, "--count", 5, "--out", out), out),
@@ -91,11 +90,7 @@ def test_a_file_where_a_folder_should_be_is_named_by_every_command(run: Run, fol
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder in which nothing can be made, as /proc")
 def test_a_place_that_cannot_be_written_is_found_before_any_work_is_done(run: Run, folder: str) -> None:
-    commands = [
-        ("rollout", folder, "--out"),
-        ("experts", "fit", "answers.jsonl", "--name", "x", "--plot"),
-        ("mas", "run", "--mermaid"),
-    ]
+    commands = [("rollout", folder, "--out"), ("experts", "fit", "answers.jsonl", "--name", "x", "--plot")]
     for command in commands:
         output = run(*command, "/proc/x.svg")
         told = "error: /proc/x.svg cannot be written: No such file or directory. Give another path.\n"

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from examples.designs import main as designs
 from toolorchestra.cli.main import main
 from toolorchestra.cli.viewer.index import EpisodeIndex
 from toolorchestra.cli.viewer.pages import Answers
@@ -40,8 +41,8 @@ def recordings(mini_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> P
         "simulated",
     ]
     assert main([*tmatr, "--json", "--out", str(folder / "tmatr.jsonl")]) == 0
-    design = ["mas", "run", "--source", "MASBenchBreadth", "--orchestrator", "oracle", "--json"]
-    assert main([*design, "--record", str(folder / "mas.jsonl")]) == 0
+    design = ["run", "--source", "MASBenchBreadth", "--orchestrator", "oracle", "--json"]
+    assert designs([*design, "--record", str(folder / "mas.jsonl")]) == 0
     return folder
 
 

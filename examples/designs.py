@@ -1,40 +1,47 @@
-"""The command `toolorchestra mas`: designs of multi-agent systems checked, drawn and run.
+"""Check, draw and run designs of multi-agent systems (MAS-Orchestra), as commands in the root of a clone.
 
-Designs are read, run and drawn by `toolorchestra.envs.masorchestra`.
+python -m examples.designs check design.txt
+python -m examples.designs run --orchestrator oracle --episodes 100 --model qwen2.5-7b
 """
 
 from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from tyro.conf import Positional, arg
 
+from toolorchestra.agents.chat.base import ChatModel
+from toolorchestra.agents.experts.simulated_chat import SimulatedChat
+from toolorchestra.cli.display import progress_bars
 from toolorchestra.cli.files import print_json
+from toolorchestra.cli.main import run_command
 from toolorchestra.cli.options import CatalogOptions, Split, real_model, require_at_least, subcommands
+from toolorchestra.envs.masorchestra import figure
+from toolorchestra.envs.masorchestra.design import Design
+from toolorchestra.envs.masorchestra.env import MASOrchestraEnv
+from toolorchestra.envs.masorchestra.orchestrators import make_orchestrator
+from toolorchestra.envs.masorchestra.play import PARSERS, DesignPlay
+from toolorchestra.envs.masorchestra.rules import DesignFault
+from toolorchestra.envs.records.episode import Episode
 from toolorchestra.toolscale.common.append_only import AppendOnly
 from toolorchestra.toolscale.common.errors import OptionError
 from toolorchestra.toolscale.common.visible import visible
 from toolorchestra.toolscale.common.writing import write_whole
-
-if TYPE_CHECKING:
-    from toolorchestra.envs.masorchestra.design import Design
-    from toolorchestra.envs.masorchestra.env import MASOrchestraEnv
-    from toolorchestra.envs.masorchestra.rules import DesignFault
 
 Degree = Literal["low", "high"]
 Parser = Literal["strict", "paper"]
 
 
 @dataclass(kw_only=True)
-class _DesignOptions:
-    """The options that say which design is meant."""
+class CheckDesignCommand:
+    """Check a design against the rules, and draw it; exit status 1 if a rule is broken."""
 
     file: Annotated[Positional[str], arg(metavar="FILE|-")]
     """File with the text of a design; - for standard input."""
@@ -42,57 +49,25 @@ class _DesignOptions:
     """Degree of MAS that it was written for."""
     parser: Parser = "strict"
     """The design language, or what the paper's authors read (`paper`)."""
-
-    def _parsed(self) -> Design | DesignFault:
-        from toolorchestra.envs.masorchestra.play import PARSERS
-
-        return PARSERS[self.parser](_read(self.file), self.dom)
-
-
-@dataclass(kw_only=True)
-class CheckDesignCommand(_DesignOptions):
-    """Check designs against the rules; exit status 1 if one is broken."""
-
+    mermaid: Annotated[Path | None, arg(metavar="FILE")] = None
+    """Also write it as a Mermaid flowchart."""
     json: bool = False
     """Print {valid, rule, element, message, agents, length, width}."""
 
     def run(self) -> int:
-        """Read the design, and print whether it is valid."""
-        from toolorchestra.envs.masorchestra.figure import text
-        from toolorchestra.envs.masorchestra.rules import DesignFault
-
-        found = self._parsed()
+        """Read the design, and print it, or the rule that it breaks."""
+        found = PARSERS[self.parser](_read(self.file), self.dom)
         if isinstance(found, DesignFault):
             valid, facts, shown = False, msgspec.structs.asdict(found), str(found)
         else:
-            valid, facts, shown = True, msgspec.structs.asdict(found.shape), f"valid: {text(found).splitlines()[-1]}"
+            valid, facts, shown = True, msgspec.structs.asdict(found.shape), figure.text(found)
+            if self.mermaid is not None:
+                write_whole(self.mermaid, figure.mermaid(found))
         if self.json:
             print_json({"valid": valid} | facts)
         else:
             print(shown)
         return int(not valid)
-
-
-@dataclass(kw_only=True)
-class DrawDesignCommand(_DesignOptions):
-    """Draw a design."""
-
-    mermaid: Annotated[Path | None, arg(metavar="FILE")] = None
-    """Write a Mermaid flowchart instead of printing text."""
-
-    def run(self) -> int:
-        """Draw it."""
-        from toolorchestra.envs.masorchestra import figure
-        from toolorchestra.envs.masorchestra.rules import DesignError, DesignFault
-
-        design = self._parsed()
-        if isinstance(design, DesignFault):
-            raise DesignError(design)
-        if self.mermaid is None:
-            print(figure.text(design))
-        else:
-            write_whole(self.mermaid, figure.mermaid(design))
-        return 0
 
 
 @dataclass(kw_only=True)
@@ -117,10 +92,6 @@ class QuestionOptions(CatalogOptions):
     @contextmanager
     def env(self, dom: Degree, **options: Any) -> Iterator[MASOrchestraEnv]:
         """Yield the environment of the questions."""
-        from toolorchestra.agents.chat.base import ChatModel
-        from toolorchestra.agents.experts.simulated_chat import SimulatedChat
-        from toolorchestra.envs.masorchestra.env import MASOrchestraEnv
-
         catalog = self._catalog()
         source = None if self.tasks else self.source
         with ExitStack() as stack:
@@ -161,10 +132,6 @@ class RunDesignCommand(QuestionOptions):
 
     def run(self) -> int:
         """Ask the questions and sum up; exit status 1 if a design broke a rule or a model could not be reached."""
-        from toolorchestra.envs.masorchestra import figure
-        from toolorchestra.envs.masorchestra.design import Design
-        from toolorchestra.envs.masorchestra.play import DesignPlay
-
         with self.env(self.dom, parser=self.parser) as env:
             infos = self._play(env)
             play, last, task = env.play, env.episode, env.task
@@ -187,10 +154,6 @@ class RunDesignCommand(QuestionOptions):
 
     def _play(self, env: MASOrchestraEnv) -> list[dict[str, Any]]:
         """Run a design on each question; return the last `info` of each episode."""
-        from toolorchestra.cli.display import progress_bars
-        from toolorchestra.envs.masorchestra.orchestrators import make_orchestrator
-        from toolorchestra.envs.records.episode import Episode
-
         written = None if self.design is None else _read(self.design)
         policy = make_orchestrator(self.orchestrator, seed=self.seed)
         infos: list[dict[str, Any]] = []
@@ -212,7 +175,7 @@ class RunDesignCommand(QuestionOptions):
         return infos
 
 
-MASCommand = subcommands({"check": CheckDesignCommand, "draw": DrawDesignCommand, "run": RunDesignCommand})
+Command = subcommands({"check": CheckDesignCommand, "run": RunDesignCommand})
 
 
 def _read(file: str) -> str:
@@ -222,3 +185,13 @@ def _read(file: str) -> str:
     except OSError as error:
         raise OptionError(f"{file} cannot be read: {error.strerror}.") from None
     return content.decode("utf-8", "replace")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line, and return its exit status."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    return run_command(Command, given, "python -m examples.designs", "Check, draw and run designs.")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
