@@ -11,7 +11,6 @@ Each command is a dataclass in a module of its name:
     look        envs  show  view (viewer/)  compare
     play        play  rollout
     make        build  synth (synth_domain, synth_tasks, synth_preferences, synth_adversarial, synth_masbench)
-                exchange
     check       validate
     experts     experts (experts_evaluation)
     learn       select  train

@@ -4,7 +4,6 @@ from . import (
     display as display,
     environments as environments,
     envs as envs,
-    exchange as exchange,
     experts as experts,
     files as files,
     init as init,

@@ -19,7 +19,6 @@ from toolorchestra.algos.options.config_files import LEARNERS, ConfigFile, confi
 from toolorchestra.cli.build import BuildCommand
 from toolorchestra.cli.compare import CompareCommand
 from toolorchestra.cli.envs import EnvsCommand
-from toolorchestra.cli.exchange import ExportCommand, ImportCommand
 from toolorchestra.cli.experts import ExpertsCommand
 from toolorchestra.cli.init import InitCommand
 from toolorchestra.cli.options import UsageError, command_names, subcommands
@@ -54,6 +53,8 @@ _MOVED = {
     "schema": "toolorchestra build --schema",
     "recipes": "toolorchestra train recipes",
     "robustness": "toolorchestra compare EPISODES… --robustness TASKS",
+    "export": "python -m examples.exchange export",
+    "import": "python -m examples.exchange import",
     "mas": "python -m examples.designs",
     "masbench": "toolorchestra synth masbench",
 }
@@ -74,8 +75,6 @@ Command = subcommands(
         "build": BuildCommand,
         "synth": SynthCommand,
         "experts": ExpertsCommand,
-        "export": ExportCommand,
-        "import": ImportCommand,
         "select": SelectCommand,
         "train": TrainCommand,
         "init": InitCommand,

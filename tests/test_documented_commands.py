@@ -17,6 +17,7 @@ import pytest
 import tyro
 
 from examples.designs import Command as Design, main as designs
+from examples.exchange import Command as Exchange, main as exchange
 from examples.studies.__main__ import Command as Study, main as study
 from toolorchestra.algos.options.config_files import LEARNERS, config_argument, options_of
 from toolorchestra.cli.main import COMMAND_CONFIG, Command, expand, main
@@ -190,7 +191,7 @@ def test_every_option_in_prose_is_one_of_a_command(page: Path) -> None:
         code = script.read_text(encoding="utf-8")
         known |= set(re.findall(r'"(--[\w-]+)"', code))
         known |= {f"--{name.replace('_', '-')}" for name in re.findall(r"^    (\w+): .*=", code, re.MULTILINE)}
-    for group, run in ((Study, study), (Design, designs)):
+    for group, run in ((Study, study), (Design, designs), (Exchange, exchange)):
         known |= {option for command in commands(group) for option in helped(*command, of=run)}
     known |= {option for options in OTHERS.values() for option in options}
     for span in spans:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from examples.exchange import main as exchange
 from toolorchestra.agents.policies.base import play_episode
 from toolorchestra.agents.policies.baselines import SelfRefine
 from toolorchestra.agents.policies.reference import OraclePolicy
@@ -73,7 +74,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def exported(recording: Path, name: str, *options: str) -> list[dict[str, Any]]:
     out = recording.parent / name
-    assert main(["export", str(recording), str(out), *options]) == 0
+    assert exchange(["export", str(recording), str(out), *options]) == 0
     return [json.loads(line) for line in out.read_text().splitlines()]
 
 
@@ -113,7 +114,7 @@ def test_a_log_of_inspect_has_failed_episodes_too_and_is_the_same_each_time(reco
     """What inspect_ai itself reads of it is in tests/envs/bridges/test_inspect_log.py."""
     made = []
     for name in ("one.eval", "two.eval"):
-        assert main(["export", str(recording), str(recording.parent / name), "--env", ENV]) == 0
+        assert exchange(["export", str(recording), str(recording.parent / name), "--env", ENV]) == 0
         made.append((recording.parent / name).read_bytes())
     assert made[0] == made[1]
     with zipfile.ZipFile(recording.parent / "one.eval") as log:
@@ -177,7 +178,7 @@ def test_trl_reads_sft_and_dpo_from_files(recording: Path, tmp_path: Path, endin
     loaded = {}
     for kind in ("sft", "dpo"):
         out = tmp_path / f"{kind}.{ending}"
-        assert main(["export", str(recording), str(out), "--format", kind]) == 0
+        assert exchange(["export", str(recording), str(out), "--format", kind]) == 0
         loaded[kind] = load_dataset(reader, data_files=str(out), split="train", cache_dir=str(tmp_path))
     tokens = tokenizer()
     common: dict[str, Any] = {"output_dir": str(tmp_path), "max_length": None, "report_to": [], "use_cpu": True}
@@ -219,7 +220,7 @@ def test_a_row_for_grpo_begins_an_episode_of_its_task_in_trls_environment(record
 def test_a_table_of_parquet_holds_the_whole_record(recording: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet", reason="needs pip install -e '.[train]'")
     out = recording.with_name("table.parquet")
-    assert main(["export", str(recording), str(out), "--split", "train"]) == 0
+    assert exchange(["export", str(recording), str(out), "--split", "train"]) == 0
     rows = parquet.read_table(out).to_pylist()
     kept = list(read_episodes(recording))
     assert [row["episode"].encode() for row in rows] == [one.to_json() for one in kept]
@@ -264,7 +265,7 @@ def test_options_of_the_recording_are_read_from_the_file_beside_it(
     assert main([*command, "--policy", "null"]) == 0
     (row, *_) = exported(file, "rows.jsonl", "--failed")
     assert [tool["function"]["name"] for tool in row["tools"]] == ["get_hours", "submit"]
-    assert main(["export", str(file), str(tmp_path / "none.jsonl")]) == 2
+    assert exchange(["export", str(file), str(tmp_path / "none.jsonl")]) == 2
     assert "nothing to export" in capsys.readouterr().err
     assert not (tmp_path / "none.jsonl").exists()
 
@@ -291,7 +292,7 @@ def test_what_does_not_fit_is_refused(
     expected: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(["export", *(one.format(recording=recording) for one in arguments)]) == 2
+    assert exchange(["export", *(one.format(recording=recording) for one in arguments)]) == 2
     assert expected in " ".join(capsys.readouterr().err.split())
     assert not list(tmp_path.iterdir())
 

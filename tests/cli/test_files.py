@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from examples.exchange import main as exchange
 from toolorchestra.cli.files import print_json, read_recorded, with_folder
 from toolorchestra.envs.records.episode import read_episodes
 from toolorchestra.toolscale.common.errors import OptionError
@@ -59,8 +60,8 @@ def test_tasks_are_written_into_new_folders(run: Run, folder: str, tmp_path: Pat
     made, out, back = (tmp_path / name / "tasks.jsonl" for name in ("made", "out", "back"))
     assert run("synth", "masbench", "--depth", 2, "--count", 2, "--out", made).code == 0
     assert len(read_tasks(made)) == 2
-    assert run("export", folder, out).code == 0
-    assert run("import", out, folder, "--out", back).code == 0
+    assert exchange(["export", folder, str(out)]) == 0
+    assert exchange(["import", str(out), folder, "--out", str(back)]) == 0
     assert read_tasks(back) == read_tasks(out)
 
 

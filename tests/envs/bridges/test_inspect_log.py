@@ -17,6 +17,7 @@ pytest.importorskip("inspect_ai", reason="in an environment of its own: pip inst
 from inspect_ai.log import read_eval_log, read_eval_log_sample, read_eval_log_sample_summaries
 from inspect_ai.scorer import SampleScore, Score, mean, stderr
 
+from examples.exchange import main as exchange
 from toolorchestra.cli.main import main
 from toolorchestra.envs.records.episode import Episode, read_episodes, write_episodes
 
@@ -36,7 +37,7 @@ def logged(tmp_path_factory: pytest.TempPathFactory) -> Logged:
     file.unlink()
     write_episodes(file, episodes)
     out = file.with_suffix(".eval")
-    assert main(["export", str(file), str(out)]) == 0
+    assert exchange(["export", str(file), str(out)]) == 0
     return out, episodes
 
 

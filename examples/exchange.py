@@ -1,4 +1,7 @@
-"""The commands `toolorchestra export` and `toolorchestra import`: tasks and recordings in other formats.
+"""Tasks and recordings in other formats, as commands in the root of a clone.
+
+    python -m examples.exchange export noisy.jsonl openai.jsonl
+    python -m examples.exchange import theirs.json my-domain --out mine.jsonl
 
 The formats themselves are in `toolorchestra.toolscale.export.exchange` and
 `toolorchestra.algos.data.recording_formats`.
@@ -6,25 +9,31 @@ The formats themselves are in `toolorchestra.toolscale.export.exchange` and
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 from tyro.conf import Positional, arg
 
-from toolorchestra.cli.options import NamedValues, Split, UsageError, option_values
+from toolorchestra.algos.data import recording_formats as formats
+from toolorchestra.algos.data.inspect_log import write_inspect_log
+from toolorchestra.cli.environments import environment
+from toolorchestra.cli.main import run_command
+from toolorchestra.cli.options import NamedValues, Split, UsageError, option_values, subcommands
+from toolorchestra.envs.base import OrchestrationEnv
+from toolorchestra.envs.records.episode import Episode, read_episodes
+from toolorchestra.envs.task_source import source_argument
 from toolorchestra.toolscale.common.claim import Claim
 from toolorchestra.toolscale.common.errors import OptionError
 from toolorchestra.toolscale.common.writing import write_whole
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from toolorchestra.envs.base import OrchestrationEnv
-    from toolorchestra.envs.records.episode import Episode
+from toolorchestra.toolscale.domain_folder import load_domain, save_tasks
+from toolorchestra.toolscale.export.exchange import export_tasks, import_tasks
+from toolorchestra.toolscale.tasks.task import read_tasks, write_tasks
 
 Format = Literal["tau2", "jsonl", "parquet", "datasets"]
 AnyFormat = Literal["tau2", "jsonl", "parquet", "datasets", "openai", "sharegpt", "sft", "dpo", "grpo", "inspect"]
@@ -69,10 +78,6 @@ class ExportCommand:
             raise UsageError(
                 "--failed, --agent, --env and --env-options are for a recording (a JSONL file of episodes)."
             )
-        from toolorchestra.toolscale.domain_folder import load_domain
-        from toolorchestra.toolscale.export.exchange import export_tasks
-        from toolorchestra.toolscale.tasks.task import read_tasks
-
         domain = load_domain(self.domain)
         tasks = domain.tasks()
         if self.tasks is not None:
@@ -83,9 +88,6 @@ class ExportCommand:
         return 0
 
     def _export_episodes(self, file: Path) -> int:
-        from toolorchestra.algos.data import recording_formats as formats
-        from toolorchestra.algos.data.inspect_log import write_inspect_log
-
         if self.tasks is not None:
             raise UsageError(f"--tasks is for the tasks of a domain; {file} is a recording.")
         if file.resolve() == self.out.resolve():
@@ -110,8 +112,6 @@ class ExportCommand:
         return 0
 
     def _episodes(self, file: Path) -> Iterator[Episode]:
-        from toolorchestra.envs.records.episode import read_episodes
-
         if not file.is_file():
             raise OptionError(f"There is no recording {file}: `toolorchestra rollout` makes one.")
         return (one for one in read_episodes(file) if self.split in ("all", one.split))
@@ -154,14 +154,10 @@ class _PlayedIn:
             return
         self._env, self._options = made_by.env, option_values(made_by.env_options)
         if made_by.env and made_by.source:
-            from toolorchestra.envs.task_source import source_argument
-
             named = option_values(made_by.source_options)
             self._options |= source_argument(made_by.env, made_by.source, named)
 
     def __call__(self, env_id: str) -> OrchestrationEnv:
-        from toolorchestra.cli.environments import environment
-
         if env_id not in self._made:
             self._made[env_id] = environment(self._env or env_id, **self._options)
         return self._made[env_id]
@@ -182,10 +178,6 @@ class ImportCommand:
 
     def run(self) -> int:
         """Read, check and write them, and print how many."""
-        from toolorchestra.toolscale.domain_folder import load_domain, save_tasks
-        from toolorchestra.toolscale.export.exchange import import_tasks
-        from toolorchestra.toolscale.tasks.task import write_tasks
-
         if self.out.suffix != ".jsonl" and (self.out / "domain.yaml").exists():
             raise OptionError(f"{self.out} holds a domain already; give another folder.")
         domain = load_domain(self.domain)
@@ -204,3 +196,16 @@ class ImportCommand:
         print(f"{len(tasks):,} tasks ({shares}) fit {domain.name}; written to {self.out}.")
         print(f"Play them:  toolorchestra play {self.out}")
         return 0
+
+
+Command = subcommands({"export": ExportCommand, "import": ImportCommand})
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line, and return its exit status."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    return run_command(Command, given, "python -m examples.exchange", "Write and read other formats.")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
