@@ -10,10 +10,11 @@ Each command is a dataclass in a module of its name:
 
     look        envs  show  view (viewer/)  compare
     play        play  rollout
-    make        build  synth (synth_domain, synth_tasks, synth_preferences, synth_adversarial, synth_masbench)
+    make        build  synth (synth_domain, synth_tasks, synth_preferences, synth_adversarial, synth_masbench,
+                synth_select)
     check       validate
     experts     experts (experts_evaluation)
-    learn       select  train
+    learn       train
     extend      init, with its templates/
 
 `main` puts them together. They share `options` (types, bounds, groups of commands), `environments` (environments by

@@ -11,7 +11,6 @@ from . import (
     options as options,
     play as play,
     rollout as rollout,
-    select as select,
     serve as serve,
     show as show,
     solvers as solvers,

@@ -27,7 +27,7 @@ def environment(name: str, **options: Any) -> OrchestrationEnv:
     if is_multiagent(name):
         raise OptionError(
             f"{name} has several agents, and this command is for environments of one. For such environments there "
-            "are `envs`, `rollout --policy llm|random|null`, `show`, `select`, `validate` and `train`."
+            "are `envs`, `rollout --policy llm|random|null`, `show`, `synth select`, `validate` and `train`."
         )
     env = make_named(name, **options).unwrapped
     if not isinstance(env, OrchestrationEnv):

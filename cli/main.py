@@ -24,7 +24,6 @@ from toolorchestra.cli.init import InitCommand
 from toolorchestra.cli.options import UsageError, command_names, subcommands
 from toolorchestra.cli.play import PlayCommand
 from toolorchestra.cli.rollout import RolloutCommand
-from toolorchestra.cli.select import SelectCommand
 from toolorchestra.cli.serve import ServeCommand
 from toolorchestra.cli.show import ShowCommand
 from toolorchestra.cli.synth import SUBCOMMANDS, SynthCommand
@@ -39,9 +38,8 @@ from toolorchestra.toolscale.common.writing import check_place, out_of_room
 _DESCRIPTION = """\
 The Gymnasium for LLM orchestration: play, record, check and train on tasks with tools, databases and costs."""
 _GROUPS = {
-    "synth": "Make a domain (`synth FOLDER`), and what else can be made of domains.",
+    "synth": "Make a domain (`synth FOLDER`), tasks, and data to learn from.",
     "experts": "Look at experts (`list`, `show`, `tool-config`), evaluate them (`ask`), fit and describe them.",
-    "select": "Select what to learn from: demonstrations (`sft`), tasks for reinforcement learning (`rl`).",
 }
 """Commands that have commands of their own."""
 _OUTPUTS = ("out", "record", "mermaid", "plot", "best", "runs", "export")
@@ -57,6 +55,7 @@ _MOVED = {
     "import": "python -m examples.exchange import",
     "mas": "python -m examples.designs",
     "masbench": "toolorchestra synth masbench",
+    "select": "toolorchestra synth select",
 }
 """Commands that were there once, each with what does the same."""
 COMMAND_CONFIG = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes)
@@ -75,7 +74,6 @@ Command = subcommands(
         "build": BuildCommand,
         "synth": SynthCommand,
         "experts": ExpertsCommand,
-        "select": SelectCommand,
         "train": TrainCommand,
         "init": InitCommand,
     },

@@ -1,23 +1,23 @@
 """The command `toolorchestra synth`: one module for each of its subcommands."""
 
-from __future__ import annotations
-
-from typing import Annotated
-
-from tyro.conf import subcommand
-
+from toolorchestra.cli.options import command_names, subcommands
 from toolorchestra.cli.synth_adversarial import SynthAdversarialCommand
 from toolorchestra.cli.synth_domain import SynthDomainCommand
 from toolorchestra.cli.synth_masbench import SynthMASBenchCommand
 from toolorchestra.cli.synth_preferences import SynthPreferencesCommand
+from toolorchestra.cli.synth_select import SelectCommand
 from toolorchestra.cli.synth_tasks import SynthTasksCommand
 
-SynthCommand = (
-    Annotated[SynthDomainCommand, subcommand("domain")]
-    | Annotated[SynthTasksCommand, subcommand("tasks")]
-    | Annotated[SynthPreferencesCommand, subcommand("preferences")]
-    | Annotated[SynthAdversarialCommand, subcommand("adversarial")]
-    | Annotated[SynthMASBenchCommand, subcommand("masbench")]
+SynthCommand = subcommands(
+    {
+        "domain": SynthDomainCommand,
+        "tasks": SynthTasksCommand,
+        "preferences": SynthPreferencesCommand,
+        "adversarial": SynthAdversarialCommand,
+        "masbench": SynthMASBenchCommand,
+        "select": SelectCommand,
+    },
+    {"select": "Select what to learn from: demonstrations (`sft`), tasks for reinforcement learning (`rl`, `hard`)."},
 )
-SUBCOMMANDS = ("domain", "tasks", "preferences", "adversarial", "masbench")
+SUBCOMMANDS = tuple(command_names(SynthCommand))
 """What `synth` can make; `domain` where none is named."""

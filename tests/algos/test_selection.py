@@ -316,14 +316,14 @@ def played(make_env: Callable[..., object], tmp_path: Path) -> Path:
 
 def test_the_two_sets_are_disjoint_and_play_on(run: Run, played: Path, mini_folder: Path, tmp_path: Path):
     tasks, shown = tmp_path / "rl.jsonl", tmp_path / "out" / "sft.jsonl"
-    code, printed = run("select", "rl", played, "--samples", 3, "--env", mini_folder, "--out", tasks)
+    code, printed = run("synth", "select", "rl", played, "--samples", 3, "--env", mini_folder, "--out", tasks)
     assert code == 0, printed
     assert "none solved" in printed or "all solved" in printed
     training = {task.id for task in read_tasks(tasks) if task.split == "train"}
     assert training
     assert {task.split for task in read_tasks(tasks)} == {"train", "test", "test_intents"}
     assert run("envs", tasks, "--json")[0] == 2  # the domain is not shipped: its folder is named beside the file
-    code, printed = run("select", "sft", played, "--exclude", tasks, "--max-tool-share", 1, "--out", shown)
+    code, printed = run("synth", "select", "sft", played, "--exclude", tasks, "--max-tool-share", 1, "--out", shown)
     assert code == 0, printed
     kept = list(read_episodes(shown))
     assert kept
@@ -335,16 +335,16 @@ def test_the_two_sets_are_disjoint_and_play_on(run: Run, played: Path, mini_fold
 
 def test_reports_come_as_json(run: Run, played: Path, mini_folder: Path, tmp_path: Path):
     out = ("--json", "--out", tmp_path / "x.jsonl")
-    report = json.loads(run("select", "sft", played, "--max-tool-share", 1, *out)[1])
+    report = json.loads(run("synth", "select", "sft", played, "--max-tool-share", 1, *out)[1])
     assert report["kept"] + sum(report["dropped"].values()) == report["read"]
-    report = json.loads(run("select", "rl", played, "--samples", 3, "--env", mini_folder, *out)[1])
+    report = json.loads(run("synth", "select", "rl", played, "--samples", 3, "--env", mini_folder, *out)[1])
     assert report["kept"] > 0
     assert report["held_out"] > 0
 
 
 def test_tools_that_dominate_are_reported(run: Run, tmp_path: Path):
     write_episodes(tmp_path / "e.jsonl", [episode(f"{n}", turns=[[("python", OK)]]) for n in range(3)])
-    code, printed = run("select", "sft", tmp_path / "e.jsonl", "--out", tmp_path / "out.jsonl")
+    code, printed = run("synth", "select", "sft", tmp_path / "e.jsonl", "--out", tmp_path / "out.jsonl")
     assert code == 0
     assert "No choice was found in which no tool makes more than 40% of the calls; more has: python." in printed
 
@@ -373,7 +373,7 @@ def test_what_cannot_be_selected_is_reported(
     monkeypatch.chdir(tmp_path)
     write_episodes(Path("e.jsonl"), [episode(), episode(outcome="failed")])
     Path("odd.jsonl").write_text('{"instruction": "What?"}\n')
-    code, printed = run("select", *arguments)
+    code, printed = run("synth", "select", *arguments)
     assert code == 2
     assert message in printed
     assert not Path("x.jsonl").exists()
@@ -441,7 +441,7 @@ def test_tasks_of_games_are_selected_and_the_advice_is_taken(run: Run, tmp_path:
             write_episodes(tmp_path / "played.jsonl", [env.episode])
     for arguments, kept in ((("rl", "--samples", 2), tasks[1:]), (("hard",), tasks)):
         out = tmp_path / f"{arguments[0]}.jsonl"
-        code, printed = run("select", *arguments, tmp_path / "played.jsonl", "--out", out)
+        code, printed = run("synth", "select", *arguments, tmp_path / "played.jsonl", "--out", out)
         assert code == 0, printed
         assert [task.id for task in read_tasks(out) if task.split == "train"] == [task.id for task in kept]
         advice = "toolorchestra train tmatr --env TMATR-Custom-v0 --env-options tasks"
@@ -450,10 +450,10 @@ def test_tasks_of_games_are_selected_and_the_advice_is_taken(run: Run, tmp_path:
         assert config.make_env().source.tasks("train") == kept  # type: ignore[attr-defined]
     out = tmp_path / "team.jsonl"
     by = ("--solved-by", tmp_path / "played.jsonl", "--limit", 1)
-    assert run("select", "hard", tmp_path / "played.jsonl", *by, "--out", out)[0] == 0
+    assert run("synth", "select", "hard", tmp_path / "played.jsonl", *by, "--out", out)[0] == 0
     assert len([task for task in read_tasks(out) if task.split == "train"]) == 1
     only = ("--only", out, "--max-tool-share", 1)
-    code, printed = run("select", "sft", tmp_path / "played.jsonl", *only, "--out", tmp_path / "sft.jsonl")
+    code, printed = run("synth", "select", "sft", tmp_path / "played.jsonl", *only, "--out", tmp_path / "sft.jsonl")
     assert code == 0, printed
     words = ["--env", "TMATR-Math-v0", "--episodes", str(tmp_path / "sft.jsonl")]
     assert f"toolorchestra train sft {' '.join(words[:3])}" in " ".join(printed.split())

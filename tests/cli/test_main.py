@@ -36,7 +36,7 @@ COMMANDS = dict(commands())
 
 def test_every_command_is_there():
     names = "envs play rollout serve show view compare validate build synth experts"
-    assert [words[0] for words in COMMANDS if len(words) == 1] == [*names.split(), *("select", "train", "init")]
+    assert [words[0] for words in COMMANDS if len(words) == 1] == [*names.split(), *("train", "init")]
     assert tuple(words[1] for words in COMMANDS if words[0] == "synth" and len(words) == 2) == SUBCOMMANDS
 
 
@@ -82,6 +82,7 @@ def test_the_version_is_printed(run: Run):
         (("experts", "lst"), "list"),
         (("experts", "tool-confg", "x"), "tool-config"),
         (("synth", "taskz"), "tasks"),
+        (("synth", "select", "hrd"), "hard"),
         (("train", "grop", "--env", "x"), "grpo"),
         (("train", "multi_grpo"), "multi-grpo"),
     ],

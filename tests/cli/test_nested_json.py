@@ -38,7 +38,7 @@ def file(tmp_path: Path) -> Path:
         ("show",),
         ("show", "--list"),
         ("show", "--json"),
-        ("select",),
+        ("synth", "select"),
         ("rollout", "--env", "ToolOrchestra-Custom-v0", "--episodes", "1", "--env-options", "tasks"),
     ],
 )

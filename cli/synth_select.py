@@ -1,4 +1,4 @@
-"""The command `toolorchestra select`: it selects training data from recorded episodes, and reports what it left out.
+"""The command `toolorchestra synth select`: training data from recorded episodes, and a report of what is left out.
 
 What is selected is decided in `toolorchestra.algos.data.selection`.
 """
@@ -38,7 +38,7 @@ class SelectSFTCommand:
     exclude: Annotated[tuple[Path, ...], arg(metavar="FILE")] = ()
     """JSONL files of tasks or episodes whose questions are left out: the RL set."""
     only: Annotated[tuple[Path, ...], arg(metavar="FILE")] = ()
-    """JSONL files of tasks or episodes; other questions are left out, such as those that `select hard` leaves."""
+    """JSONL files of tasks or episodes; other questions are left out, such as those that `hard` leaves."""
     max_tool_share: float = 0.4
     """Largest share of one tool in all calls; 1 for no bound."""
     split: Split = "train"
