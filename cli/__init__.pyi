@@ -13,7 +13,6 @@ from . import (
     rollout as rollout,
     serve as serve,
     show as show,
-    solvers as solvers,
     synth as synth,
     train as train,
     validate as validate,

@@ -13,7 +13,7 @@ from tyro.conf import Positional, arg
 
 from toolorchestra.cli.files import print_json
 from toolorchestra.cli.options import UsageError, require_at_least
-from toolorchestra.cli.solvers import SolverName
+from toolorchestra.cli.synth.solvers import SolverName
 from toolorchestra.toolscale.common.claim import Claim
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ class BuildCommand:
 
     def run(self) -> int:
         """Build, filter if asked to, and print what was made and what was dropped."""
-        from toolorchestra.cli.display import stdout_console
-        from toolorchestra.cli.display_domains import print_build
+        from toolorchestra.cli.display.console import stdout_console
+        from toolorchestra.cli.display.domains import print_build
         from toolorchestra.toolscale.database.format import json_schema
         from toolorchestra.toolscale.domain_folder import build_domain
 
@@ -59,10 +59,10 @@ class BuildCommand:
 
     def _filter(self, folder: Path, domain: Domain, began: float) -> int:
         """Filter the tasks of the domain just built, and save those that are left."""
-        from toolorchestra.cli.display import progress_bars, stdout_console
-        from toolorchestra.cli.display_domains import print_build
-        from toolorchestra.cli.display_synth import filter_table
-        from toolorchestra.cli.solvers import task_solver
+        from toolorchestra.cli.display.console import progress_bars, stdout_console
+        from toolorchestra.cli.display.domains import print_build
+        from toolorchestra.cli.display.synthesis import filter_table
+        from toolorchestra.cli.synth.solvers import task_solver
         from toolorchestra.toolscale.domain_folder import save_tasks
         from toolorchestra.toolscale.requests.filters import apply_filters
 

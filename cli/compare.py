@@ -37,8 +37,8 @@ class CompareCommand:
 
     def run(self) -> int:
         """Print success and cost on the tasks of both, their differences, and the tasks that differ most."""
-        from toolorchestra.cli.display import show
-        from toolorchestra.cli.display_episodes import comparison_text
+        from toolorchestra.cli.display.console import show
+        from toolorchestra.cli.display.episodes import comparison_text
 
         if self.robustness is not None:
             return self._print_robustness(self.robustness)
@@ -49,8 +49,8 @@ class CompareCommand:
         return 0
 
     def _print_robustness(self, tasks: Path) -> int:
-        from toolorchestra.cli.display import show
-        from toolorchestra.cli.display_episodes import robustness_table
+        from toolorchestra.cli.display.console import show
+        from toolorchestra.cli.display.episodes import robustness_table
         from toolorchestra.envs.records.robustness import robustness
 
         source = environment(str(tasks)).source

@@ -69,8 +69,8 @@ class EnvsCommand(SourceOptions):
         return self._print_tasks(self.env)
 
     def _print_environments(self) -> int:
-        from toolorchestra.cli.display import show
-        from toolorchestra.cli.display_domains import environment_table
+        from toolorchestra.cli.display.console import show
+        from toolorchestra.cli.display.domains import environment_table
         from toolorchestra.envs.registration import environment_ids, multiagent_ids
 
         ids = sorted([*environment_ids(), *multiagent_ids()])
@@ -86,7 +86,7 @@ class EnvsCommand(SourceOptions):
         return 0
 
     def _counted(self, ids: Sequence[str]) -> list[dict[str, str | int]]:
-        from toolorchestra.cli.display import progress_bars
+        from toolorchestra.cli.display.console import progress_bars
 
         rows = []
         with progress_bars(transient=True) as progress:
@@ -98,8 +98,8 @@ class EnvsCommand(SourceOptions):
         return rows
 
     def _print_tasks(self, env: str) -> int:
-        from toolorchestra.cli.display import show
-        from toolorchestra.cli.display_domains import task_card, task_summary, task_table
+        from toolorchestra.cli.display.console import show
+        from toolorchestra.cli.display.domains import task_card, task_summary, task_table
 
         source = task_source(env, **self._source(env))
         if self.task is not None:
@@ -125,8 +125,8 @@ class EnvsCommand(SourceOptions):
         return 0
 
     def _print_statistics(self, env: str) -> int:
-        from toolorchestra.cli.display import show
-        from toolorchestra.cli.display_domains import beside_table, statistics_tables
+        from toolorchestra.cli.display.console import show
+        from toolorchestra.cli.display.domains import beside_table, statistics_tables
         from toolorchestra.toolscale.export.domain_card import statistics_page
         from toolorchestra.toolscale.export.domain_statistics import request_statistics, statistics
         from toolorchestra.toolscale.export.text_statistics import read_requests, text_statistics
@@ -164,7 +164,7 @@ def known_facts(ids: Sequence[str]) -> list[dict[str, str | int]]:
 
 def env_facts(env_id: str) -> dict[str, str | int]:
     """Return a row of the list of environments."""
-    from toolorchestra.cli.display_domains import entries
+    from toolorchestra.cli.display.domains import entries
     from toolorchestra.envs.multiagent.views import CurrentAgentEnv
     from toolorchestra.toolscale.domain import Domain
 

@@ -30,7 +30,7 @@ class ListExpertsCommand(CatalogOptions):
     def run(self) -> int:
         """Print them."""
         from toolorchestra.agents.experts.catalog import SUBJECTS
-        from toolorchestra.cli.display import key, numbers, plain_table, show
+        from toolorchestra.cli.display.console import key, numbers, plain_table, show
 
         catalog = self._catalog()
         specs = catalog.configure(self.configuration).specs if self.configuration else catalog.experts
@@ -62,7 +62,7 @@ class ShowExpertCommand(CatalogOptions):
 
     def run(self) -> int:
         """Print it."""
-        from toolorchestra.cli.display import key, plain_table, show
+        from toolorchestra.cli.display.console import key, plain_table, show
 
         catalog = self._catalog()
         spec = catalog.spec(self.name)
@@ -92,7 +92,7 @@ class ShowToolConfigCommand(CatalogOptions):
 
     def run(self) -> int:
         """Print it."""
-        from toolorchestra.cli.display import key, numbers, plain_table, show
+        from toolorchestra.cli.display.console import key, numbers, plain_table, show
 
         catalog = self._catalog()
         tools = catalog.basic_tools(self.configuration) if self.tools is None else self.tools

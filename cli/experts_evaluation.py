@@ -107,7 +107,7 @@ class AskExpertCommand(_EvaluationOptions):
     def run(self) -> int:
         """Evaluate it, and print how often it was right."""
         from toolorchestra.agents.experts.evaluation import graded_tasks, read_tasks
-        from toolorchestra.cli.display import show
+        from toolorchestra.cli.display.console import show
         from toolorchestra.toolscale.common.jsonl import write_jsonl
 
         with_folder(self.out)  # before anything is asked
@@ -234,7 +234,7 @@ class FitExpertCommand(CatalogOptions):
 
 def _explain(fit: Fit) -> None:
     """Print on standard error how certain each figure is."""
-    from toolorchestra.cli.display import key, numbers, plain_table
+    from toolorchestra.cli.display.console import key, numbers, plain_table
     from toolorchestra.envs.records.render import VisibleConsole
 
     fitted = ((path, one) for path, one in fit.estimates.items() if one.fitted)

@@ -26,7 +26,7 @@ from toolorchestra.cli.play import PlayCommand
 from toolorchestra.cli.rollout import RolloutCommand
 from toolorchestra.cli.serve import ServeCommand
 from toolorchestra.cli.show import ShowCommand
-from toolorchestra.cli.synth import SUBCOMMANDS, SynthCommand
+from toolorchestra.cli.synth.commands import SUBCOMMANDS, SynthCommand
 from toolorchestra.cli.train import TrainCommand
 from toolorchestra.cli.validate import ValidateCommand
 from toolorchestra.cli.view import ViewCommand

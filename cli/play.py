@@ -41,8 +41,8 @@ class PlayCommand(SourceOptions):
     def run(self) -> int:
         """Play episodes until the player stops."""
         from toolorchestra.agents.policies.human import HumanPolicy
-        from toolorchestra.cli.display import stdout_console
-        from toolorchestra.cli.display_domains import task_card
+        from toolorchestra.cli.display.console import stdout_console
+        from toolorchestra.cli.display.domains import task_card
         from toolorchestra.envs.records.episode import write_episodes
 
         if self.record is not None:
@@ -73,7 +73,7 @@ class PlayCommand(SourceOptions):
 
 def _play_episode(env: OrchestrationEnv, policy: Policy, console: Console, seen: set[str], **reset: Any) -> None:
     """Play one episode; the rules of a world are shown unless it has been `seen`."""
-    from toolorchestra.cli.display_episodes import print_episode, print_turn, rules_card
+    from toolorchestra.cli.display.episodes import print_episode, print_turn, rules_card
 
     observation, info = env.reset(**reset)
     world = env.play.world

@@ -118,8 +118,8 @@ class RolloutCommand(SourceOptions, WorkerOptions):
 
     def run(self) -> int:
         """Play, record and sum up; return 1 when too many episodes were not judged."""
-        from toolorchestra.cli.display import show
-        from toolorchestra.cli.display_episodes import tally_text
+        from toolorchestra.cli.display.console import show
+        from toolorchestra.cli.display.episodes import tally_text
         from toolorchestra.envs.recording_units import closing_model, play_units, total_usage
         from toolorchestra.envs.records.failures import pass_shares
         from toolorchestra.envs.records.recording import Recording, Tally
@@ -175,7 +175,7 @@ class RolloutCommand(SourceOptions, WorkerOptions):
 
     def _record(self, played: Iterable[Episode], recording: Recording, tally: Tally, **counts: Any) -> None:
         """Record episodes as they are played."""
-        from toolorchestra.cli.display import progress_bars
+        from toolorchestra.cli.display.console import progress_bars
 
         began = time.perf_counter()
         with progress_bars() as progress:

@@ -48,8 +48,8 @@ class ShowCommand:
 
     def run(self) -> int:
         """Print the episode, its tree, or the list."""
-        from toolorchestra.cli.display import colored, stdout_console
-        from toolorchestra.cli.display_episodes import episode_facts, episode_table, print_episode
+        from toolorchestra.cli.display.console import colored, stdout_console
+        from toolorchestra.cli.display.episodes import episode_facts, episode_table, print_episode
         from toolorchestra.envs.records.render import raw_text
 
         recorded, console = read_recorded(self.file), stdout_console()

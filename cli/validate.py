@@ -32,8 +32,8 @@ class ValidateCommand(SourceOptions, WorkerOptions):
 
     def run(self) -> int:
         """Check, print the report, and return 1 when a check failed."""
-        from toolorchestra.cli.display import progress_bars, stdout_console
-        from toolorchestra.cli.display_episodes import print_report
+        from toolorchestra.cli.display.console import progress_bars, stdout_console
+        from toolorchestra.cli.display.episodes import print_report
         from toolorchestra.envs.checks.environment import check_environment
         from toolorchestra.envs.environment_names import resolve
 

@@ -19,7 +19,7 @@ from tyro.conf import Positional, arg
 
 from toolorchestra.agents.chat.base import ChatModel
 from toolorchestra.agents.experts.simulated_chat import SimulatedChat
-from toolorchestra.cli.display import progress_bars
+from toolorchestra.cli.display.console import progress_bars
 from toolorchestra.cli.files import print_json
 from toolorchestra.cli.main import run_command
 from toolorchestra.cli.options import CatalogOptions, Split, real_model, require_at_least, subcommands

@@ -4,7 +4,7 @@ For SFT: right answers, at most one of each question, one that recovers from a f
 dominates, and no question of the RL set. For RL: tasks whose samples are neither all right nor all wrong; or those that
 a base model does not solve and a team does (TMATR-HRL §4.1, Table 3). These are
 pure functions over a summary of each episode (`EpisodeCandidate`), so that files of any size fit in memory; files are
-read and written in `toolorchestra.cli.synth_select`.
+read and written in `toolorchestra.cli.synth.select`.
 """
 
 from __future__ import annotations

@@ -42,6 +42,7 @@ def mermaid(design: Design, run: DesignRun | None = None) -> str:
 def text(design: Design, run: DesignRun | None = None) -> str:
     """Return a design as lines of text, agent by agent in an order in which each comes after those that it reads.
 
+    >>> from toolorchestra.envs.masorchestra.design import Agent
     >>> print(text(Design(dom="high", thinking="One is enough.", agents=(Agent("A", "CoTAgent"),))))
     A  CoTAgent  answers: (the question)
     1 agent, 1 after another, 1 side by side

@@ -17,7 +17,7 @@ from tyro.conf import arg
 from examples.designs import QuestionOptions
 from examples.searches.search import SearchBudget, Validation, best, search
 from examples.searches.strategies import WorkflowCandidate
-from toolorchestra.cli.display import progress_bars
+from toolorchestra.cli.display.console import progress_bars
 from toolorchestra.cli.files import print_json
 from toolorchestra.cli.main import run_command
 from toolorchestra.cli.options import Split

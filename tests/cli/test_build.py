@@ -66,7 +66,7 @@ def test_a_build_of_which_no_task_is_left_fails(run: Run, edited: Callable[..., 
     def hopeless(name: str, folder: Path) -> Iterator[Any]:
         yield lambda domain, task, seed: False
 
-    monkeypatch.setattr("toolorchestra.cli.solvers.task_solver", hopeless)
+    monkeypatch.setattr("toolorchestra.cli.synth.solvers.task_solver", hopeless)
     output = run("build", edited(), "--solver", "weak-expert")
     assert output.code == 1
     assert "no task is left after the filters" in output.err

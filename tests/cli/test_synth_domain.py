@@ -75,7 +75,7 @@ def server(fake_server: Any) -> Iterator[Recorded]:
 @pytest.fixture
 def unvalidated(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave the validation out: it is slow, and tested by itself."""
-    monkeypatch.setattr("toolorchestra.cli.synth_domain.SynthDomainCommand._validate", lambda self: 0)
+    monkeypatch.setattr("toolorchestra.cli.synth.domain.SynthDomainCommand._validate", lambda self: 0)
 
 
 def options(server: Recorded, folder: Path, *more: str) -> list[str]:
@@ -287,9 +287,9 @@ PARENT = """
 import os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # where tests run in the background it is ignored
 from toolorchestra.cli.main import main
-from toolorchestra.cli.synth_domain import SynthDomainCommand
-import toolorchestra.agents.chat.openai_chat, toolorchestra.cli.display_synth, toolorchestra.toolscale.synth.pipeline
-import openai, faker
+from toolorchestra.cli.synth.domain import SynthDomainCommand
+import toolorchestra.agents.chat.openai_chat, toolorchestra.cli.display.synthesis
+import toolorchestra.toolscale.synth.pipeline, openai, faker
 SynthDomainCommand._validate = lambda self: 0
 for line in sys.stdin:
     if (child := os.fork()) == 0:

@@ -10,7 +10,7 @@ import pytest
 
 from toolorchestra.agents.chat.base import ChatRequest, ScriptedChat
 from toolorchestra.cli.main import main
-from toolorchestra.cli.synth_preferences import SynthPreferencesCommand
+from toolorchestra.cli.synth.preferences import SynthPreferencesCommand
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.preferences import check_pair, read_pairs, tool_facts
 

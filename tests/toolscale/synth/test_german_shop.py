@@ -369,7 +369,7 @@ def test_sampled_records_keep_the_keys_of_several_columns(file: Path, tmp_path: 
 def test_the_whole_shop_becomes_a_domain_of_a_size_to_train_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("toolorchestra.cli.synth_domain.SynthDomainCommand._validate", lambda self: 0)
+    monkeypatch.setattr("toolorchestra.cli.synth.domain.SynthDomainCommand._validate", lambda self: 0)
     assert 48_000 <= german_shop(tmp_path / "shop.db") <= 50_000
     (tmp_path / "names.yaml").write_text(NAMES, encoding="utf-8")
     options = ["--from-sqlite", str(tmp_path / "shop.db"), "--names", str(tmp_path / "names.yaml")]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from tyro.conf import arg
 
 from toolorchestra.cli.options import Split, WorkerOptions, require_at_least
-from toolorchestra.cli.synth_options import domain_name
+from toolorchestra.cli.synth.model_options import domain_name
 from toolorchestra.toolscale.common.errors import OptionError
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class SynthAdversarialCommand(WorkerOptions):
 
     def run(self) -> int:
         """Make, check and write the tasks."""
-        from toolorchestra.cli import display
+        from toolorchestra.cli.display.console import stdout_console
         from toolorchestra.toolscale.domain_folder import BUILTIN, builtin_domains, load_domain
         from toolorchestra.toolscale.evolution.adversarial import make_attacked
         from toolorchestra.toolscale.tasks.task import write_tasks
@@ -57,7 +57,7 @@ class SynthAdversarialCommand(WorkerOptions):
         if own and len(domains) > 1:
             raise OptionError(f"A set with a domain of your own ({own[0].name}) has tasks of that one only.")
         file = self.out or (own[0].file.parent if own and own[0].file else Path()) / "adversarial.jsonl"
-        console = display.stdout_console()
+        console = stdout_console()
         tasks: list[Task] = []
         shares = [self.count * (n + 1) // len(domains) - self.count * n // len(domains) for n in range(len(domains))]
         make = partial(make_attacked, seed=self.seed, split=self.split)

@@ -12,7 +12,7 @@ from tyro.conf import arg
 
 from toolorchestra.cli.environments import environment
 from toolorchestra.cli.options import Env, NamedValues, UsageError, option_values
-from toolorchestra.cli.synth_options import ModelOptions, QuestionModel
+from toolorchestra.cli.synth.model_options import ModelOptions, QuestionModel
 from toolorchestra.toolscale.common.claim import Claim
 from toolorchestra.toolscale.common.errors import SynthesisError, UnknownNameError
 from toolorchestra.toolscale.common.visible import visible
@@ -59,8 +59,8 @@ class SynthPreferencesCommand(ModelOptions):
             return 3 if error.resumable else 1
 
     def _run(self) -> int:
-        from toolorchestra.cli.display import stdout_console
-        from toolorchestra.cli.display_synth import pairs_table
+        from toolorchestra.cli.display.console import stdout_console
+        from toolorchestra.cli.display.synthesis import pairs_table
         from toolorchestra.toolscale.common.jsonl import write_jsonl
         from toolorchestra.toolscale.preferences import tool_facts
 
@@ -102,7 +102,7 @@ class SynthPreferencesCommand(ModelOptions):
             return make_pairs(facts, len(given), proposals=given)
         if self.llm is None:
             return make_pairs(facts, self.count, seed=self.seed)
-        from toolorchestra.cli.display_synth import synthesis_progress
+        from toolorchestra.cli.display.synthesis import synthesis_progress
         from toolorchestra.toolscale.synth.answer_store import AnswerStore
         from toolorchestra.toolscale.synth.model_queries import ModelQueries
         from toolorchestra.toolscale.synth.preference_generation import judge_pairs, propose_pairs

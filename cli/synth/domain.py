@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from tyro.conf import Positional, arg
 
 from toolorchestra.cli.options import UsageError, require_at_least
-from toolorchestra.cli.solvers import SolverName
-from toolorchestra.cli.synth_options import ModelOptions, QuestionModel
+from toolorchestra.cli.synth.model_options import ModelOptions, QuestionModel
+from toolorchestra.cli.synth.solvers import SolverName
 from toolorchestra.toolscale.common.claim import Claim
 from toolorchestra.toolscale.common.errors import ExpertError, SynthesisError
 from toolorchestra.toolscale.common.visible import visible
@@ -122,7 +122,7 @@ class SynthDomainCommand(ModelOptions):
             )
         if self.llm is None:
             return []
-        from toolorchestra.cli.display_synth import synthesis_progress
+        from toolorchestra.cli.display.synthesis import synthesis_progress
         from toolorchestra.toolscale.synth.pipeline import report_stages, synthesise
         from toolorchestra.toolscale.synth.stages import Sizes
 
@@ -140,9 +140,9 @@ class SynthDomainCommand(ModelOptions):
 
     def _build(self, synthesis: list[Stage]) -> int:
         """Build, filter, report and validate."""
-        from toolorchestra.cli.display import progress_bars, stdout_console
-        from toolorchestra.cli.display_domains import print_build
-        from toolorchestra.cli.display_synth import filter_table
+        from toolorchestra.cli.display.console import progress_bars, stdout_console
+        from toolorchestra.cli.display.domains import print_build
+        from toolorchestra.cli.display.synthesis import filter_table
         from toolorchestra.toolscale.domain_folder import build_domain, save_tasks
         from toolorchestra.toolscale.requests.filters import apply_filters
 
@@ -180,7 +180,7 @@ class SynthDomainCommand(ModelOptions):
     def _solver(self, name: SolverName | Literal["llm"]) -> Iterator[Solver]:
         """Yield what plays a task of the domain just built, and returns whether that solved it."""
         from toolorchestra.agents.policies.chat_policy import ChatPolicy
-        from toolorchestra.cli.solvers import solving, task_solver
+        from toolorchestra.cli.synth.solvers import solving, task_solver
 
         if name != "llm":
             with task_solver(name, self.folder) as solver:
@@ -203,8 +203,8 @@ class SynthDomainCommand(ModelOptions):
             return max(0.0, self.budget - store.spent)
 
     def _validate(self) -> int:
-        from toolorchestra.cli.display import stdout_console
-        from toolorchestra.cli.display_episodes import print_report
+        from toolorchestra.cli.display.console import stdout_console
+        from toolorchestra.cli.display.episodes import print_report
         from toolorchestra.envs.checks.environment import check_environment
 
         console = stdout_console()

@@ -17,7 +17,7 @@ from rich.panel import Panel
 from rich.table import Column, Table
 from rich.text import Text
 
-from toolorchestra.cli.display import PLAIN_WIDTH, colored, key, numbers, plain_table
+from toolorchestra.cli.display.console import PLAIN_WIDTH, colored, key, numbers, plain_table
 from toolorchestra.envs.checks.report import CheckReport
 from toolorchestra.envs.records.episode import Episode
 from toolorchestra.envs.records.render import episode_text, turn_text

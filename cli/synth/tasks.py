@@ -10,7 +10,7 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from toolorchestra.cli.options import WorkerOptions
-from toolorchestra.cli.synth_options import domain_name
+from toolorchestra.cli.synth.model_options import domain_name
 
 
 @dataclass
@@ -30,8 +30,8 @@ class SynthTasksCommand(WorkerOptions):
 
     def run(self) -> int:
         """Generate the tasks and print how many were made."""
-        from toolorchestra.cli.display import progress_bars, stdout_console
-        from toolorchestra.cli.display_synth import generated_table
+        from toolorchestra.cli.display.console import progress_bars, stdout_console
+        from toolorchestra.cli.display.synthesis import generated_table
         from toolorchestra.toolscale.domain_folder import builtin_domains
         from toolorchestra.toolscale.generate import generate
 

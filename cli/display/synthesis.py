@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.table import Column, Table
 from rich.text import Text
 
-from toolorchestra.cli.display import key, numbers, plain_table
+from toolorchestra.cli.display.console import key, numbers, plain_table
 from toolorchestra.envs.records.render import VisibleConsole
 from toolorchestra.toolscale.common.visible import visible
 

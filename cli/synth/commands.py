@@ -1,12 +1,12 @@
 """The command `toolorchestra synth`: one module for each of its subcommands."""
 
 from toolorchestra.cli.options import command_names, subcommands
-from toolorchestra.cli.synth_adversarial import SynthAdversarialCommand
-from toolorchestra.cli.synth_domain import SynthDomainCommand
-from toolorchestra.cli.synth_masbench import SynthMASBenchCommand
-from toolorchestra.cli.synth_preferences import SynthPreferencesCommand
-from toolorchestra.cli.synth_select import SelectCommand
-from toolorchestra.cli.synth_tasks import SynthTasksCommand
+from toolorchestra.cli.synth.adversarial import SynthAdversarialCommand
+from toolorchestra.cli.synth.domain import SynthDomainCommand
+from toolorchestra.cli.synth.masbench import SynthMASBenchCommand
+from toolorchestra.cli.synth.preferences import SynthPreferencesCommand
+from toolorchestra.cli.synth.select import SelectCommand
+from toolorchestra.cli.synth.tasks import SynthTasksCommand
 
 SynthCommand = subcommands(
     {

@@ -10,7 +10,7 @@ from rich.panel import Panel
 from rich.table import Column, Table
 from rich.text import Text
 
-from toolorchestra.cli.display import key, numbers, plain_table
+from toolorchestra.cli.display.console import key, numbers, plain_table
 from toolorchestra.toolscale.common.visible import visible
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.export.domain_statistics import Statistics, figures

@@ -69,7 +69,7 @@ class SelectSFTCommand:
 
     def _report(self, read: _Recorded, found: Selection) -> None:
         """Print what was kept and dropped, and the share of each tool in the calls before and after."""
-        from toolorchestra.cli.display import key, numbers, plain_table, show
+        from toolorchestra.cli.display.console import key, numbers, plain_table, show
 
         before, after = sum(found.before.values()), max(1, sum(found.after.values()))
         rows = (
@@ -112,7 +112,7 @@ class _SelectTasks(ABC):
     def run(self) -> int:
         """Select, write and report."""
         from toolorchestra.algos.options.options import OWN_LEARNERS
-        from toolorchestra.cli.display import show
+        from toolorchestra.cli.display.console import show
         from toolorchestra.envs.registration import is_multiagent
         from toolorchestra.toolscale.tasks.task import write_tasks
 
@@ -249,7 +249,7 @@ def _in_words(dropped: Mapping[str, int]) -> str:
 
 
 def _print_counts(what: str, read: int, more: str, found: Selection) -> None:
-    from toolorchestra.cli.display import numbers, plain_table, show
+    from toolorchestra.cli.display.console import numbers, plain_table, show
 
     dropped = sorted(found.dropped.items(), key=lambda item: -item[1])
     rows = [("read", f"{read:,}", more), *((reason, f"−{count:,}") for reason, count in dropped)]

@@ -4,7 +4,7 @@ import io
 
 from rich.console import Console, RenderableType
 
-from toolorchestra.cli.display_synth import filter_table, synthesis_table
+from toolorchestra.cli.display.synthesis import filter_table, synthesis_table
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.requests.filters import apply_filters
 from toolorchestra.toolscale.synth.model_queries import StageCount
