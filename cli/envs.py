@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from toolorchestra.cli.environments import domains_of, playable, task_source
+from toolorchestra.cli.environments import domains_of, task_source
 from toolorchestra.cli.files import print_json
 from toolorchestra.cli.options import SourceOptions, Split, UsageError
 from toolorchestra.toolscale.common.errors import UnknownNameError
@@ -43,9 +43,6 @@ class EnvsCommand(SourceOptions):
     json: bool = False
     """Print JSON: a list of {id, protocol, source, agents, tools, entries, tasks}; of ENV the whole tasks, all that
     match; with --stats the figures of each domain, or with --beside those that are compared."""
-    count: bool = False
-    """Count the list's sizes anew, which takes seconds (questions are generated to be counted), instead of reading what
-    was counted."""
 
     def __post_init__(self) -> None:
         if self.json and (self.markdown or self.card):
@@ -74,7 +71,7 @@ class EnvsCommand(SourceOptions):
         from toolorchestra.envs.registration import environment_ids, multiagent_ids
 
         ids = sorted([*environment_ids(), *multiagent_ids()])
-        rows = self._counted(ids) if self.count else known_facts(ids)
+        rows = _known_facts(ids)
         if self.json:
             return print_json(rows)
         show(environment_table(rows))
@@ -84,18 +81,6 @@ class EnvsCommand(SourceOptions):
             style="dim",
         )
         return 0
-
-    def _counted(self, ids: Sequence[str]) -> list[dict[str, str | int]]:
-        from toolorchestra.cli.display.console import progress_bars
-
-        rows = []
-        with progress_bars(transient=True) as progress:
-            bar = progress.add_task("counting", total=len(ids), note="")
-            for env_id in ids:
-                progress.update(bar, note=env_id)
-                rows.append(env_facts(env_id))
-                progress.advance(bar)
-        return rows
 
     def _print_tasks(self, env: str) -> int:
         from toolorchestra.cli.display.console import show
@@ -147,8 +132,8 @@ class EnvsCommand(SourceOptions):
         return 0
 
 
-def known_facts(ids: Sequence[str]) -> list[dict[str, str | int]]:
-    """Return the rows of the list of environments, from the file of sizes."""
+def _known_facts(ids: Sequence[str]) -> list[dict[str, str | int]]:
+    """Return the rows of the list of environments, from the file of sizes (to count takes seconds)."""
     from toolorchestra.toolscale.common.yaml_reader import read_yaml
 
     sizes: Any = read_yaml(Path(__file__).with_name("environment_sizes.yaml"))
@@ -160,24 +145,3 @@ def known_facts(ids: Sequence[str]) -> list[dict[str, str | int]]:
             {"id": env_id, "protocol": protocol, "source": source, "agents": agents, **sizes["sources"][source]}
         )
     return rows
-
-
-def env_facts(env_id: str) -> dict[str, str | int]:
-    """Return a row of the list of environments."""
-    from toolorchestra.cli.display.domains import entries
-    from toolorchestra.envs.multiagent.views import CurrentAgentEnv
-    from toolorchestra.toolscale.domain import Domain
-
-    env = playable(env_id)
-    tasks = env.source.tasks("all")
-    worlds = {world.name: world for world in map(env.source.world, tasks)}
-    protocol, source, _ = env_id.rsplit("-", 2)
-    return {
-        "id": env_id,
-        "protocol": protocol,
-        "source": source,
-        "agents": len(env.multi_agent_env.possible_agents) if isinstance(env, CurrentAgentEnv) else 1,
-        "tools": sum(len(world.tools) for world in worlds.values()),
-        "entries": sum(entries(world) for world in worlds.values() if isinstance(world, Domain)),
-        "tasks": len(tasks),
-    }

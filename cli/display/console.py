@@ -31,8 +31,8 @@ def colored(console: Console) -> bool:
     return console.is_terminal and not console.no_color
 
 
-def progress_bars(*, transient: bool = False) -> Progress:
-    """Return a progress display on standard error, if that is a terminal; a `transient` one vanishes at the end."""
+def progress_bars() -> Progress:
+    """Return a progress display on standard error, if that is a terminal."""
     console = VisibleConsole(stderr=True)
     return Progress(
         TextColumn("{task.description:12}"),
@@ -42,7 +42,6 @@ def progress_bars(*, transient: bool = False) -> Progress:
         TextColumn("{task.fields[note]}"),
         console=console,
         disable=not console.is_terminal,
-        transient=transient,
     )
 
 
