@@ -24,10 +24,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from campaign import Part
 from provenance import provenance
 
 from toolorchestra.agents.builtin import tool_messages
@@ -62,6 +62,8 @@ SIZES = ((4 * 1024, 16 * 1024), (64 * 1024, 1024 * 1024))
 """Characters of a short text and a long one; many parsers read no more than 20,000 or 32,768."""
 FACTOR = 2.0
 PER_KILOBYTE = 0.008
+MAX_FAULTS = 20
+"""Faults that are kept with their texts."""
 LEAST = 0.1
 GIVEN_UP = 30.0
 """Seconds after which a parser is stopped, if its regular expressions can be."""
@@ -240,16 +242,37 @@ def fault_of(parser: Parser, small: str, large: str) -> tuple[float, str | None]
         return 0.0, f"{type(error).__name__}: {error}"[:300]
 
 
-def campaign(sizes: Sequence[tuple[int, int]] = SIZES, only: str = "", every: int = 1, start: int = 0) -> list[Part]:
+@dataclass
+class Tried:
+    """What became of the texts: how many were tried and held, the slowest in seconds, and what did not hold."""
+
+    tried: int = 0
+    held: int = 0
+    slowest: float = 0.0
+    slowest_is: str = ""
+    faults: list[str] = field(default_factory=list)
+
+    def note(self, what: str, seconds: float, fault: str | None) -> None:
+        """Count one text."""
+        self.tried += 1
+        if seconds > self.slowest:
+            self.slowest, self.slowest_is = seconds, what
+        if fault is None:
+            self.held += 1
+        elif len(self.faults) < MAX_FAULTS:
+            self.faults.append(f"{what}: {fault}")
+
+
+def attack(sizes: Sequence[tuple[int, int]] = SIZES, only: str = "", every: int = 1, start: int = 0) -> Tried:
     """Try the parsers whose name holds `only`, with every `every`-th text."""
-    part = Part("parsers")
+    found = Tried()
     for two in sizes:
         small, large = (itertools.islice(texts(size), start, None, every) for size in two)
         for (made_of, short), (_, long) in zip(small, large, strict=True):
             for name, parser in parsers().items():
                 if only in name:
-                    part.note(f"{name}, {len(long):,} characters of {made_of}", *fault_of(parser, short, long))
-    return [part]
+                    found.note(f"{name}, {len(long):,} characters of {made_of}", *fault_of(parser, short, long))
+    return found
 
 
 def main() -> None:
@@ -258,13 +281,13 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=1, help="try every n-th text")
     parser.add_argument("--record", action="store_true", help=f"write the results to {RESULTS.name}")
     given = parser.parse_args()
-    (part,) = campaign(only=given.parsers, every=given.every)
-    for fault in part.faults:
+    found = attack(only=given.parsers, every=given.every)
+    for fault in found.faults:
         print(fault, file=sys.stderr)
-    print(f"{part.tried:,} tried, {part.held:,} held, the slowest {part.slowest:.3f} s: {part.slowest_is}")
+    print(f"{found.tried:,} tried, {found.held:,} held, the slowest {found.slowest:.3f} s: {found.slowest_is}")
     if given.record:
-        RESULTS.write_text(json.dumps({**provenance(), **vars(part)}, indent=1) + "\n", encoding="utf-8")
-    sys.exit(part.tried != part.held)
+        RESULTS.write_text(json.dumps({**provenance(), **vars(found)}, indent=1) + "\n", encoding="utf-8")
+    sys.exit(found.tried != found.held)
 
 
 if __name__ == "__main__":

@@ -140,17 +140,6 @@ def routing_fixed() -> str:
     return markdown("expert × times asked|success, %:|cost, $:", rows)
 
 
-def serve() -> str:
-    """Messages a second of the server, and what they take."""
-    found = read("serve")
-    row = [f"{found['sessions']}", f"{found['messages_a_second']:,.0f}"]
-    row += [f"{found['latency_ms'][q]:.0f}" for q in ("50", "95", "99")]
-    row += [f"{found['server_microseconds_a_message'] / 1000:.2f}", f"{found['megabytes_a_session']:.2f}"]
-    row += [f"{found['cores']}", f"{found['load_before']:.1f}"]
-    titles = "sessions:|messages a second:|median, ms:|95 %, ms:|99 %, ms:|server's time a message, ms:|a session, MB:"
-    return markdown(f"{titles}|cores:|load before:", [row])
-
-
 TABLES: dict[str, Callable[..., str]] = {
     function.__name__: function
     for function in (
@@ -162,7 +151,6 @@ TABLES: dict[str, Callable[..., str]] = {
         grpo_paramanager,
         routing,
         routing_fixed,
-        serve,
         *tables_checks.TABLES,
         *tables_learning.TABLES,
         *tables_machine.TABLES,

@@ -84,7 +84,6 @@ def test_tables_are_what_the_records_say(monkeypatch: pytest.MonkeyPatch, capsys
 NOT_MEASURED = {
     "cli": "exit codes",
     "controllability": "weights of the preferences",
-    "generation": "printed by benchmarks/turns.py, which keeps no record",
     "masbench": "settings of the generator",
     "paramanager": "the protocol's costs and the paper's",
     "statistics": "written by `toolorchestra stats --markdown`; tests/toolscale/test_shipped_domains.py compares",

@@ -18,7 +18,6 @@ RECORDS = sorted((ROOT / "benchmarks" / "results").glob("*.json"))
 BEFORE_DATES = "made before records had a date"
 OLDER = {
     "adapters": "made before its script wrote commit, versions and processor",
-    "attack": BEFORE_DATES,
     "baselines": BEFORE_DATES,
     "checks": BEFORE_DATES,
     "controllability_ParaManager-Math-v0_80_batches": BEFORE_DATES,
@@ -35,7 +34,6 @@ OLDER = {
     "grpo_masorchestra": BEFORE_DATES,
     "grpo_paramanager": BEFORE_DATES,
     "grpo_restaurant": BEFORE_DATES,
-    "hostile": BEFORE_DATES,
     "kills": BEFORE_DATES,
     "masbench": "made before its script wrote command, commit, versions and processor",
     "msarl": BEFORE_DATES,
