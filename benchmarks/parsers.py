@@ -15,20 +15,17 @@ fastest run, and a text that takes less than `LEAST` seconds is too short to say
 
 from __future__ import annotations
 
-import argparse
 import functools
 import itertools
-import json
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from provenance import provenance
+from harness import cli, save
 
 from toolorchestra.agents.builtin import tool_messages
 from toolorchestra.agents.builtin.design_renderer import DesignRenderer, questions_in
@@ -57,7 +54,6 @@ from toolorchestra.toolscale.tools.tool import NO_CONTEXT
 
 Parser = Callable[[str], object]
 
-RESULTS = Path(__file__).parent / "results" / "parsers.json"
 SIZES = ((4 * 1024, 16 * 1024), (64 * 1024, 1024 * 1024))
 """Characters of a short text and a long one; many parsers read no more than 20,000 or 32,768."""
 FACTOR = 2.0
@@ -275,20 +271,15 @@ def attack(sizes: Sequence[tuple[int, int]] = SIZES, only: str = "", every: int 
     return found
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--parsers", default="", help="a word of the names of the parsers to try")
-    parser.add_argument("--every", type=int, default=1, help="try every n-th text")
-    parser.add_argument("--record", action="store_true", help=f"write the results to {RESULTS.name}")
-    given = parser.parse_args()
-    found = attack(only=given.parsers, every=given.every)
+def main(parsers: str = "", every: int = 1, record: bool = False) -> bool:
+    found = attack(only=parsers, every=every)
     for fault in found.faults:
         print(fault, file=sys.stderr)
     print(f"{found.tried:,} tried, {found.held:,} held, the slowest {found.slowest:.3f} s: {found.slowest_is}")
-    if given.record:
-        RESULTS.write_text(json.dumps({**provenance(), **vars(found)}, indent=1) + "\n", encoding="utf-8")
-    sys.exit(found.tried != found.held)
+    if record:
+        save("parsers", vars(found))
+    return found.tried != found.held
 
 
 if __name__ == "__main__":
-    main()
+    cli(main)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
 
-from table_text import markdown, percent, read
+from harness import markdown, percent, read
 
 from toolorchestra.algos.reporting.stats import success_share
 
@@ -176,18 +175,3 @@ def chat_templates() -> str:
         )
         rows.append([f"`{name}`", "yes" if one["works"] else "refused", one["form"], why.removesuffix("; ")])
     return markdown("template|works|calls|why", rows)
-
-
-TABLES: tuple[Callable[..., str], ...] = (
-    validation_domains,
-    validation_exploits,
-    validation_findings,
-    validation_mutants,
-    validation_variants,
-    judge_bounds,
-    experts_episodes,
-    experts_steps,
-    masbench_axes,
-    questions_attacks,
-    chat_templates,
-)

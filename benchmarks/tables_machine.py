@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any
 
-from table_text import RESULTS, markdown, percent, read
+from harness import RESULTS, markdown, percent, read
 
 
 def sandbox_times() -> str:
@@ -80,12 +79,3 @@ def memory_estimates() -> str:
         for case in read("memory")["cases"]
     ]  # fmt: skip
     return markdown("parameters:|trained|estimate:|peak:|estimate over peak:", rows)
-
-
-TABLES: tuple[Callable[..., str], ...] = (
-    sandbox_times,
-    viewer_seconds,
-    viewer_questions,
-    adapters_memory,
-    memory_estimates,
-)
