@@ -18,7 +18,6 @@ from pathlib import Path
 
 import tables_checks
 import tables_learning
-import tables_machine
 from harness import ROOT, cli, interval, markdown, percent, read
 
 MARKED = re.compile(r"(<!-- table: (?P<words>[^\n]*?) -->\n).*?(?=<!-- /table -->)", re.DOTALL)
@@ -141,7 +140,7 @@ def routing_fixed() -> str:
 
 TABLES: dict[str, Callable[..., str]] = {
     name: function
-    for module in (sys.modules[__name__], tables_checks, tables_learning, tables_machine)
+    for module in (sys.modules[__name__], tables_checks, tables_learning)
     for name, function in vars(module).items()
     if inspect.isfunction(function) and function.__module__ == module.__name__
 }
