@@ -14,6 +14,7 @@ import tempfile
 import time
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import gymnasium as gym
 import yaml
@@ -52,7 +53,7 @@ def wall() -> float:
         file = Path(folder) / "catalog.yaml"
         entries = {name: {"endpoint": {"base_url": url}} for name in names}
         file.write_text(yaml.safe_dump({"experts": entries, "configurations": {"all_experts": all_experts}}))
-        options = {"tool_config": "all_experts", "experts": "real", "catalog": str(file)}
+        options: dict[str, Any] = {"tool_config": "all_experts", "experts": "real", "catalog": str(file)}
         env = gym.make("ToolOrchestra-Math-v0", tools="full", **options)
         _, info = env.reset(seed=0)
         calls = [{"name": name, "arguments": {}} for name in info["tool_names"] if name.startswith("ask_")]

@@ -162,8 +162,8 @@ def main(tasks: int = 60, domains: tuple[str, ...] = DOMAINS, record: bool = Fal
     by_domain: dict[str, Any] = {}
     for domain in domains:
         env = environment(f"ToolOrchestra-{domain}-v0", tools="full")
-        chosen = env.source.tasks("test")
-        chosen = chosen[:: max(1, len(chosen) // tasks)][:tasks]
+        known = env.source.tasks("test")
+        chosen = [*known[:: max(1, len(known) // tasks)][:tasks]]
         solved[domain] = episodes(env, domain, chosen)
         by_domain[domain] = steps(env, chosen)
         for trade, counts in by_domain[domain].items():

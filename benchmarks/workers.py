@@ -18,6 +18,7 @@ linear.
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
 import os
 import sys
@@ -186,7 +187,8 @@ def main(options: Options) -> bool:
         ways = list(ways_to_play(options.workers, options.executors, stack))
         for _, _, executor in ways:
             warm(executor, options.env, options.policy)
-        seconds, own, used = ({name: [] for name, _, _ in ways} for _ in range(3))
+        seconds: dict[str, list[float]] = {name: [] for name, _, _ in ways}
+        own, used = copy.deepcopy(seconds), copy.deepcopy(seconds)
         first: list[bytes] = []
         for turn in range(options.rounds):
             shift = turn % len(ways)
@@ -216,7 +218,7 @@ def main(options: Options) -> bool:
         save("workers", {"load": os.getloadavg()[0], **vars(options), "ways": rows}, *PACKAGES, "ray")
     worst = min(row["share_of_linear"] for name, row in rows.items() if "sharing" not in name)
     print(f"worst share of linear: {worst:.0%} (at least {LEAST_SHARE:.0%})")
-    return worst < LEAST_SHARE
+    return bool(worst < LEAST_SHARE)
 
 
 if __name__ == "__main__":
