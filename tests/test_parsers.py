@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
+import importlib
 from pathlib import Path
 from types import ModuleType
 
@@ -16,16 +15,9 @@ FOLDER = Path(__file__).parents[1] / "benchmarks"
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
     """The benchmark script as a module."""
-    sys.path.insert(0, str(FOLDER))
-    try:
-        spec = importlib.util.spec_from_file_location("parsers", FOLDER / "parsers.py")
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    finally:
-        sys.path.remove(str(FOLDER))
-    return module
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(FOLDER))
+        return importlib.import_module("parsers")
 
 
 def test_time_is_linear_in_the_length_of_hostile_texts(script: ModuleType) -> None:
