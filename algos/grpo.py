@@ -38,7 +38,7 @@ from toolorchestra.algos import sft
 from toolorchestra.algos.activity import Watch, unwatched
 from toolorchestra.algos.data.round_trip import require_round_trip
 from toolorchestra.algos.group_rollouts import Curriculum, GroupRollouts, advantages_as_rewards
-from toolorchestra.algos.hardware import ranks
+from toolorchestra.algos.hardware import distributed
 from toolorchestra.algos.hardware.batching import spread
 from toolorchestra.algos.options.context import PROMPTS, context_of, longest_row, require_room
 from toolorchestra.algos.options.model_card import card
@@ -91,7 +91,7 @@ def warm_up(config: TrainGRPO, report: Report = lambda step, metrics: None) -> T
     if not config.lora_rank:
         return taught
     folder = teaching.output / "taught"
-    with ranks.written(folder) as draft:
+    with distributed.written(folder) as draft:
         if draft:
             taught.save(draft)
     return start_policy(config, folder)
@@ -132,14 +132,20 @@ def fit(
         from datasets import Dataset
         from trl import GRPOConfig
 
-        from toolorchestra.algos.trl_trainers import Bookkeeper, BundlingGRPOTrainer, run_trainer, settings, trained
+        from toolorchestra.algos.trl_trainers import (
+            MetricsCallback,
+            MicroBatchGRPOTrainer,
+            run_trainer,
+            settings,
+            trained,
+        )
 
     generation, folder = rollouts.generation, config.output / "checkpoints"
     checkpoint = checkpoint_to_resume(config)
     if checkpoint:
         rollouts.curriculum.restore(json.loads((checkpoint / "curriculum.json").read_text(encoding="utf-8")))
-    ranks.divided(config.groups, "groups", "Choose `groups` accordingly.")
-    batch = ranks.divided(
+    distributed.require_divisible(config.groups, "groups", "Choose `groups` accordingly.")
+    batch = distributed.require_divisible(
         config.groups * config.group_size // config.updates, "rollouts", "Choose `updates` accordingly."
     )
     arguments = GRPOConfig(
@@ -172,8 +178,8 @@ def fit(
         ignore_data_skip=True,
         logging_steps=config.updates,
     )
-    bookkeeper = Bookkeeper(rollouts, report, judge)
-    trainer = BundlingGRPOTrainer(
+    bookkeeper = MetricsCallback(rollouts, report, judge)
+    trainer = MicroBatchGRPOTrainer(
         model=trained(policy.model),
         reward_funcs=advantages_as_rewards,
         args=arguments,
@@ -341,7 +347,7 @@ def train(config: TrainGRPO) -> dict[str, Any]:
         run.run()
     finally:
         run.generation.close()
-    if not run.scores or not ranks.main():
+    if not run.scores or not distributed.is_main():
         return {}
     return {"results": run.results, "greedy": run.greedy, "gain": run.gain, "reward_gain": run.reward_gain}
 
