@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from toolorchestra.algos.hardware import ranks
+from toolorchestra.algos.hardware import distributed
 from toolorchestra.algos.hardware.autocast import autocast
 from toolorchestra.algos.hardware.batching import chunks
 from toolorchestra.algos.hardware.logits import hidden_states, logits_in_chunks
@@ -153,7 +153,7 @@ class GroupRollouts:
 
     def _rows(self, prompts: Sequence[Any], global_step: int, model: Any) -> dict[str, list[Any]]:
         config = self.config
-        wanted = ranks.count() * len(prompts) // config.group_size
+        wanted = distributed.world_size() * len(prompts) // config.group_size
         self._unjudged = []
         useful, spare = self.collect(wanted, global_step, model)
         chosen = (useful + spare)[:wanted]
@@ -162,14 +162,14 @@ class GroupRollouts:
                 f"Only {len(chosen)} of {wanted} groups could be played without infrastructure errors "
                 f"({unjudged_error(self._unjudged)}). Repair what failed, or raise `resample`."
             )
-        if not useful and ranks.main():
+        if not useful and distributed.is_main():
             self._warn(spare)
         self._measure(useful, spare, model)
         step = global_step // config.updates + 1
-        if ranks.main() and self._keeper.wants(step):
+        if distributed.is_main() and self._keeper.wants(step):
             self._keeper.write(step, kept_rollouts(step, chosen[0]))
         rows = [item for g in chosen for item in zip(g.rows, g.kept, g.advantages, strict=True)]
-        rows = rows[ranks.rank() * len(prompts) :][: len(prompts)]
+        rows = rows[distributed.rank() * len(prompts) :][: len(prompts)]
         return {
             "prompt_ids": [row.prompt_ids for row, _, _ in rows],
             "completion_ids": [row.completion_ids if kept else row.completion_ids[:1] for row, kept, _ in rows],
@@ -206,12 +206,12 @@ class GroupRollouts:
             for n, (_, start) in enumerate(tasks)
             for _ in range(size)
         ]
-        own = ranks.share(list(chunks(requests, size)))
+        own = distributed.shard(list(chunks(requests, size)))
         played = self.engine.play(sampler, [request for group in own for request in group])
         reasons = [[row.unjudged for row in group] for group in chunks(played, size)]
         for row in played:
             row.episode, row.messages = None, []  # nobody needs them, and they would be sent to every process
-        groups = ranks.merge(list(zip(chunks(played, size), reasons, strict=True)))
+        groups = distributed.all_gather(list(zip(chunks(played, size), reasons, strict=True)))
         for (level, _), (group, unjudged) in zip(tasks, groups, strict=True):
             self._unjudged += unjudged
             if all(row.valid for row in group):
@@ -241,7 +241,7 @@ class GroupRollouts:
             "groups_played": len(useful) + len(spare),
             "unjudged": sum(reason is not None for reason in self._unjudged) / max(1, len(self._unjudged)),
             "levels_open": self.curriculum.open,
-            "tokens_per_second": sum(ranks.gather(self.engine.speed())),
+            "tokens_per_second": sum(distributed.gather(self.engine.speed())),
         }
         self.metrics |= mean_parts(rows) | design_statistics.statistics(rows) | call_statistics.statistics(rows)
         self.metrics |= self.generation.metrics()
@@ -263,7 +263,7 @@ def divergence(model: Any, start: Any, rows: Sequence[Row], pad_id: int) -> floa
     """Return KL(model ‖ start) per policy token, computed over the whole vocabulary, as mean over rows of `model`."""
     start.to(next(model.parameters()).device)
     found = []
-    for row in ranks.share(rows):
+    for row in distributed.shard(rows):
         total = 0.0
         sequence, predicting = [row.prompt_ids + row.completion_ids], slice(len(row.prompt_ids) - 1, -1)
         own = torch.tensor(row.mask, dtype=torch.bool)
@@ -276,7 +276,7 @@ def divergence(model: Any, start: Any, rows: Sequence[Row], pad_id: int) -> floa
                 q, p = q.log_softmax(-1), p.log_softmax(-1)  # (n, V)
                 total += float((p.exp() * (p - q)).sum())
         found.append((total, len(ours)))
-    totals, counts = zip(*ranks.merge(found), strict=True)
+    totals, counts = zip(*distributed.all_gather(found), strict=True)
     return float(sum(totals) / sum(counts))
 
 

@@ -38,7 +38,7 @@ from toolorchestra.algos import sft
 from toolorchestra.algos.activity import Watch, unwatched
 from toolorchestra.algos.data.round_trip import require_round_trip
 from toolorchestra.algos.group_rollouts import Curriculum, GroupRollouts, advantages_as_rewards
-from toolorchestra.algos.hardware import ranks
+from toolorchestra.algos.hardware import distributed
 from toolorchestra.algos.hardware.batching import spread
 from toolorchestra.algos.options.context import PROMPTS, context_of, longest_row, require_room
 from toolorchestra.algos.options.model_card import card
@@ -94,7 +94,7 @@ def warm_up(config: TrainGRPO, report: Report = lambda step, metrics: None) -> T
     if not config.lora_rank:
         return taught
     folder = teaching.output / "taught"
-    with ranks.written(folder) as draft:
+    with distributed.written(folder) as draft:
         if draft:
             taught.save(draft)
     return start_policy(config, folder)
@@ -134,14 +134,14 @@ def fit(
     with watch("Loading TRL", 0):
         from datasets import Dataset
 
-        from toolorchestra.algos.trl_trainers import Bookkeeper, BundlingGRPOTrainer, run_trainer, trained
+        from toolorchestra.algos.trl_trainers import MetricsCallback, MicroBatchGRPOTrainer, run_trainer, trained
 
     generation = rollouts.generation
     checkpoint = checkpoint_to_resume(config)
     if checkpoint:
         rollouts.curriculum.restore(json.loads((checkpoint / "curriculum.json").read_text(encoding="utf-8")))
-    bookkeeper = Bookkeeper(rollouts, report, judge)
-    trainer = BundlingGRPOTrainer(
+    bookkeeper = MetricsCallback(rollouts, report, judge)
+    trainer = MicroBatchGRPOTrainer(
         model=trained(policy.model),
         reward_funcs=advantages_as_rewards,
         args=_arguments(config, generation),
@@ -175,8 +175,8 @@ def _arguments(config: TrainGRPO, generation: Generation) -> GRPOConfig:
 
     from toolorchestra.algos.trl_trainers import settings
 
-    ranks.divided(config.groups, "groups", "Choose `groups` accordingly.")
-    batch = ranks.divided(
+    distributed.require_divisible(config.groups, "groups", "Choose `groups` accordingly.")
+    batch = distributed.require_divisible(
         config.groups * config.group_size // config.updates, "rollouts", "Choose `updates` accordingly."
     )
     return GRPOConfig(
@@ -351,7 +351,7 @@ def train(config: TrainGRPO) -> dict[str, Any]:
         run.run()
     finally:
         run.generation.close()
-    if not run.scores or not ranks.main():
+    if not run.scores or not distributed.is_main():
         return {}
     return {"results": run.results, "greedy": run.greedy, "gain": run.gain, "reward_gain": run.reward_gain}
 

@@ -38,7 +38,7 @@ import torch
 from torch import Tensor
 
 from toolorchestra.algos import multi_agent_trainer
-from toolorchestra.algos.hardware import ranks
+from toolorchestra.algos.hardware import distributed
 from toolorchestra.algos.hardware.batching import chunks
 from toolorchestra.algos.loss.advantages import nested_advantages, signal
 from toolorchestra.algos.multi_agent_trainer import MultiAgentTrainer
@@ -101,7 +101,7 @@ def play_nested(
         return False
 
     begun = [[start.another(rng) for _ in range(paths)] for start in starts]
-    roots = [engine.start(start) for several in ranks.share(begun) for start in several]
+    roots = [engine.start(start) for several in distributed.shard(begun) for start in several]
     engine.play(samplers, roots, at_last_call)
     found = []
     for root in roots:
@@ -113,7 +113,7 @@ def play_nested(
         else:
             found.append(Branches(root, [root]))
     engine.play(samplers, [leaf for path in found for leaf in path.leaves])
-    return ranks.merge(list(map(list, chunks(found, paths))))
+    return distributed.all_gather(list(map(list, chunks(found, paths))))
 
 
 class NestedBatch(NamedTuple):

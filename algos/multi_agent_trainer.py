@@ -24,7 +24,7 @@ from toolorchestra.agents.builtin.text_model import builtin_text_policy, unknown
 from toolorchestra.algos import sft
 from toolorchestra.algos.data.round_trip import require_team_round_trip
 from toolorchestra.algos.data.warm_start import staged_rows, teacher_demonstrations
-from toolorchestra.algos.hardware import memory, ranks, sharding
+from toolorchestra.algos.hardware import distributed, memory, sharding
 from toolorchestra.algos.hardware.autocast import autocast
 from toolorchestra.algos.hardware.batching import spread
 from toolorchestra.algos.hardware.sharding import whole_weights
@@ -105,10 +105,10 @@ def teach_team(config: TrainTeam, env: MultiAgentEnv, report: Report) -> Path:
     if config.sft_steps:
         make = partial(staged_rows, config.make_env, starts, policy, error=config.error_rate, rng=rng)
         count, erring = config.sft_steps * SFT_BATCH, config.erring_stages
-        rows = ranks.from_main(lambda: make(rows=count, erring=erring))
+        rows = distributed.from_main(lambda: make(rows=count, erring=erring))
         own = replace(config, lr_scheduler_type=None, warmup_steps=None)  # those are of the rollouts
         sft.fit(policy, rows, own, output=folder, batch=SFT_BATCH, learning_rate=SFT_RATE, report=report)
-    with ranks.written(folder / "taught") as draft:
+    with distributed.written(folder / "taught") as draft:
         if draft:
             policy.save(draft)
     return folder / "taught"
@@ -249,7 +249,7 @@ class MultiAgentTrainer(Trainer[TrainTeam, Scores]):
                 generation=self.generation,
                 progress=count,
             )
-        if not ranks.main():
+        if not distributed.is_main():
             return scores
         if self.config.small and step == 0:
             self._report_unknown(read_episodes(record))
@@ -283,13 +283,13 @@ class MultiAgentTrainer(Trainer[TrainTeam, Scores]):
         config = self.config
         prepare_torch(config.torch_threads)
         with open_run(config, self.phase) as (self.log, self.checkpoint, self.done):
-            with ranks.written(config.output / "start") as draft:
+            with distributed.written(config.output / "start") as draft:
                 self.warm_up(draft, self.reporter("sft"))
                 if draft:
                     write_cards(draft, config, self.phase, "The start")
             self.load(config.output / "start")
             self.judge(0)
-            if ranks.main():
+            if distributed.is_main():
                 scores = self.scores[0]
                 summary = {"tasks": len(scores.by_task), "samples": config.eval_samples, "start": _described(scores)}
                 write_whole(config.output / "heldout.json", json.dumps(summary, indent=2) + "\n")
@@ -297,7 +297,7 @@ class MultiAgentTrainer(Trainer[TrainTeam, Scores]):
                     f"Untrained on {len(scores.by_task)} tasks: sampled {_percent(scores.by_task)}, greedy "
                     f"{_percent(scores.greedy_by_task)}. Policies and episodes: {config.output}"
                 )
-            ranks.wait()
+            distributed.wait()
             self.finish()
 
     def fit(self) -> None:
@@ -312,7 +312,7 @@ class MultiAgentTrainer(Trainer[TrainTeam, Scores]):
 
     def save_checkpoint(self, step: int) -> None:
         """Write a checkpoint."""
-        with ranks.written(self.config.output / "checkpoints" / f"checkpoint-{step}") as draft:
+        with distributed.written(self.config.output / "checkpoints" / f"checkpoint-{step}") as draft:
             self.save(draft)
             state = sharding.whole(self.learner.state_dict())
             if draft is None:

@@ -33,7 +33,7 @@ import torch
 from torch import Tensor
 
 from toolorchestra.algos import multi_agent_trainer
-from toolorchestra.algos.hardware import ranks
+from toolorchestra.algos.hardware import distributed
 from toolorchestra.algos.loss.advantages import group_advantages, signal
 from toolorchestra.algos.multi_agent_trainer import MultiAgentTrainer
 from toolorchestra.algos.options.several_agents import TrainMultiGRPO
@@ -53,10 +53,10 @@ def play_groups(
 
     Processes play a share of the tasks each.
     """
-    roots = [engine.start(start) for start in ranks.share(starts)]
+    roots = [engine.start(start) for start in distributed.shard(starts)]
     groups = [[root, *(root.fork() for _ in range(size - 1))] for root in roots]
     engine.play(samplers, [slot for group in groups for slot in group])
-    return ranks.merge(groups)
+    return distributed.all_gather(groups)
 
 
 class GroupBatch(NamedTuple):

@@ -28,7 +28,7 @@ from toolorchestra.algos.data.augmentation import LabelledRow, sft_rows
 from toolorchestra.algos.data.demonstrations import Demonstration, demonstrate
 from toolorchestra.algos.data.general_reasoning import general_demonstrations
 from toolorchestra.algos.data.round_trip import require_round_trip
-from toolorchestra.algos.hardware import ranks
+from toolorchestra.algos.hardware import distributed
 from toolorchestra.algos.options.context import require_readable
 from toolorchestra.algos.options.model_card import card, write_cards
 from toolorchestra.algos.options.one_agent import TrainSFT
@@ -60,8 +60,8 @@ def teach(config: TrainSFT, report: Report = lambda step, metrics: None) -> Toke
     prepare_torch(config.torch_threads)
     rng = random.Random(config.seed)
     env = make_env(config.env, config.environment_options)
-    good, noisy = ranks.from_main(lambda: demonstrate(env, config))
-    general = ranks.from_main(lambda: _general(config))
+    good, noisy = distributed.from_main(lambda: demonstrate(env, config))
+    general = distributed.from_main(lambda: _general(config))
     policy = start_policy(config, config.model) if config.model else build_policy(env, good, noisy, seed=config.seed)
     require_round_trip(env, policy.renderer, next(iter(starts(env, "train", config.levels).values()))[0])
     env.close()
@@ -126,7 +126,7 @@ def fit(
     from datasets import Dataset
     from trl import SFTConfig
 
-    from toolorchestra.algos.trl_trainers import BundlingSFTTrainer, Reporter, run_trainer, settings, trained
+    from toolorchestra.algos.trl_trainers import MicroBatchSFTTrainer, Reporter, run_trainer, settings, trained
 
     steps = len(rows) // batch
     arguments = SFTConfig(
@@ -137,7 +137,9 @@ def fit(
             schedule="cosine",
             warmup=min(30, steps // 10) if config.warmup_steps is None else config.warmup_steps,
         ),
-        per_device_train_batch_size=ranks.divided(batch, "rows of a batch", "Choose another size of batch."),
+        per_device_train_batch_size=distributed.require_divisible(
+            batch, "rows of a batch", "Choose another size of batch."
+        ),
         max_steps=steps,
         learning_rate=learning_rate,
         weight_decay=0.01,
@@ -146,7 +148,7 @@ def fit(
         max_length=None,
         logging_steps=max(1, min(10, steps)),
     )
-    trainer = BundlingSFTTrainer(
+    trainer = MicroBatchSFTTrainer(
         model=trained(policy.model),
         args=arguments,
         train_dataset=Dataset.from_list([{"input_ids": ids, "labels": labels} for ids, labels in rows]),
@@ -164,7 +166,7 @@ def train(config: TrainSFT) -> None:
         team_sft.train(config, save_run, fit_rows)
         return
     require_hardware(config)
-    ranks.start()
+    distributed.start()
     make_env(config.env, config.environment_options).close()  # wrong options are refused before a folder is made
     save_run(config, teach)
 
@@ -174,7 +176,7 @@ def save_run(config: TrainSFT, taught: Callable[[TrainSFT, Report], TokenPolicy]
     with open_run(config, "sft") as (log, _, done):
         with log.progress("sft", config.steps, done):
             policy = taught(config, lambda step, metrics: log.log("sft", step, **metrics))
-        with ranks.written(config.output / "final") as draft:
+        with distributed.written(config.output / "final") as draft:
             save_policy(policy, draft)
             if draft:
                 write_cards(draft, config, "sft", "The result")

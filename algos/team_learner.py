@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from toolorchestra.agents.builtin.model import TokenPolicy
-from toolorchestra.algos.hardware import memory, ranks, sharding
+from toolorchestra.algos.hardware import distributed, memory, sharding
 from toolorchestra.algos.hardware.autocast import autocast
 from toolorchestra.algos.hardware.batching import bundles
 from toolorchestra.algos.hardware.mismatch import Mismatch
@@ -40,7 +40,7 @@ R = TypeVar("R")
 
 def warn_of_nothing(step: int, why: str) -> None:
     """Say that a batch of rollouts changes nothing, and what helps."""
-    if ranks.main():
+    if distributed.is_main():
         _LOG.warning(
             "Batch %d changes nothing: %s. Tasks of another `difficulty`, more rollouts of a question, or longer ones "
             "(`max_turn_ids`, `max_ids`) help.",
@@ -99,20 +99,20 @@ class PolicyUpdater(ABC, Generic[C]):
             shape, size = memory.ModelShape.of(model.config), memory.number_size(model)
         per_id = sequences * shape.train_bytes(size, checkpointing=config.gradient_checkpointing)
         fitting = memory.padded_rows(memory.budget(device, config.memory), per_id, masked=False)
-        own = ranks.share(rows)
+        own = distributed.shard(rows)
         most = max(1, (config.micro_batch or len(rows) * sequences) // sequences)
         found = bundles(list(map(length, own)), max_rows=lambda width: min(most, fitting(width)))
         for bundle in found:
             yield [own[n] for n in bundle], 1
         if sharding.sharded(model):
-            yield from [(rows[:1], 0)] * (max(ranks.gather(len(found))) - len(found))
+            yield from [(rows[:1], 0)] * (max(distributed.gather(len(found))) - len(found))
 
     def apply_gradients(self) -> float:
         """Make the optimiser's step, with gradients clipped to norm 1, and return the norm before that.
 
         The gradient is the sum of those of all processes, each of which had a share of the rows.
         """
-        ranks.add_gradients(self.policy.model.parameters())
+        distributed.add_gradients(self.policy.model.parameters())
         norm = float(sharding.whole(torch.nn.utils.clip_grad_norm_(self.policy.model.parameters(), 1.0)))
         self.optimizer.step()
         self.optimizer.zero_grad()
@@ -260,7 +260,7 @@ class ClippedUpdater(PolicyUpdater[TrainClipped]):
                 torch.autograd.backward(loss * counts)
                 total, clipped = total + counts * float(loss.detach()), clipped + counts * float(cut)
                 parts += counts
-        total, clipped, parts = map(sum, zip(*ranks.gather((total, clipped, parts)), strict=True))
+        total, clipped, parts = map(sum, zip(*distributed.gather((total, clipped, parts)), strict=True))
         norm = self.apply_gradients() if parts else 0.0
         return {"loss": total, "grad_norm": norm, "clipped": clipped / max(1, parts)}
 
@@ -279,7 +279,7 @@ class ClippedLearner(TeamLearner[K, ClippedUpdater]):
 
     def update(self, step: int, rows: Mapping[str, Sequence[TrainRow]]) -> dict[str, float]:
         """Update every policy on the rows of the agents that have it, by agent, and return the metrics of a step."""
-        if ranks.main() and self._keeper.wants(step):
+        if distributed.is_main() and self._keeper.wants(step):
             first = ((agent, row) for agent, several in rows.items() for row in several[:_KEPT_ROWS])
             self._keeper.write(step, [KeptRollout(step, agent, *row.tokens, row.advantage) for agent, row in first])
         if not any(row.advantage for several in rows.values() for row in several):

@@ -21,7 +21,7 @@ from toolorchestra.agents.messages.model_message import Message
 from toolorchestra.algos.data.augmentation import LabelledRow, sft_rows
 from toolorchestra.algos.data.demonstrations import Demonstration, until_last_action
 from toolorchestra.algos.data.warm_start import drawn_rows
-from toolorchestra.algos.hardware import ranks
+from toolorchestra.algos.hardware import distributed
 from toolorchestra.algos.options.one_agent import TrainSFT
 from toolorchestra.algos.options.precision import require_hardware, start_policy
 from toolorchestra.algos.options.several_agents import SHARED
@@ -51,12 +51,12 @@ def train(config: TrainSFT, run: Callable[[TrainSFT, Teach], None], fit: Fit) ->
         OptionError: No episode was solved, one has other agents, or an agent has no model.
     """
     require_hardware(config)
-    ranks.start()
+    distributed.start()
     prepare_torch(config.torch_threads)
     options = {name: json_or_text(value) for name, value in config.environment_options.items()}
     env = make_multiagent(config.env, **options)
     try:
-        sides = ranks.from_main(lambda: recorded_sides(config, env))
+        sides = distributed.from_main(lambda: recorded_sides(config, env))
         words = _words(env, sides)
     finally:
         env.close()
@@ -67,13 +67,13 @@ def train(config: TrainSFT, run: Callable[[TrainSFT, Teach], None], fit: Fit) ->
             continue
         own.resume = config.resume and (own.output / "metrics.jsonl").exists()
         run(own, partial(_teach, demonstrations, words, fit))
-    if ranks.main():
+    if distributed.is_main():
         for name in sides:
             target = make_folder(config.output / "final") / name
             shutil.rmtree(target, ignore_errors=True)
             with whole_folder(target) as draft:
                 shutil.copytree(config.output / name / "final", draft, dirs_exist_ok=True)
-    ranks.wait()
+    distributed.wait()
 
 
 def recorded_sides(config: TrainSFT, env: MultiAgentEnv) -> dict[str, list[Demonstration]]:

@@ -40,7 +40,7 @@ from torch import Tensor, nn
 
 from toolorchestra.agents.builtin.adapters import AdaptedModel
 from toolorchestra.agents.builtin.model import TokenPolicy
-from toolorchestra.algos.hardware import ranks
+from toolorchestra.algos.hardware import distributed
 from toolorchestra.algos.hardware.batching import chunks
 from toolorchestra.algos.hardware.sharding import frozen_copy, load_weights
 from toolorchestra.algos.loss.losses import dpo_loss
@@ -145,7 +145,7 @@ class DPOUpdater(PolicyUpdater[TrainTMATR]):
                 loss, found = self.loss(part, len(rows), tokens)
                 torch.autograd.backward(loss * counts)
                 metrics = {name: value + counts * found[name] / len(learning) for name, value in metrics.items()}
-        everywhere = ranks.gather(metrics)
+        everywhere = distributed.gather(metrics)
         metrics = {name: sum(found[name] for found in everywhere) for name in metrics}
         return {**metrics, "grad_norm": self.apply_gradients()}
 
@@ -184,11 +184,11 @@ class OnlineDPO(TeamLearner[TrainTMATR, DPOUpdater]):
         starts = [rng.choice(self.tasks) for _ in range(config.questions)]
         begun = [start.another(rng) for start in starts for _ in range(config.rollouts)]
         engine.generated.clear()
-        played = [engine.start(start) for start in ranks.share(begun)]
+        played = [engine.start(start) for start in distributed.shard(begun)]
         samplers = self.samplers(rng)
         with self.sampling():
             engine.play(samplers, played)
-        slots = ranks.merge(played)
+        slots = distributed.all_gather(played)
         found = [select(episodes, config.threshold) for episodes in chunks(slots, config.rollouts)]
         pairs = [pair for pair in found if pair is not None]
         metrics = {"stage": stage + 1.0, **measure(slots, pairs, engine)}

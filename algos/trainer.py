@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from toolorchestra.agents.builtin.model import prepare_torch
-from toolorchestra.algos.hardware import memory, ranks
-from toolorchestra.algos.hardware.parent import end_with_parent
+from toolorchestra.algos.hardware import distributed, memory
+from toolorchestra.algos.hardware.parent import exit_with_parent
 from toolorchestra.algos.options.config_files import parse_options, write_config
 from toolorchestra.algos.options.context import require_context
 from toolorchestra.algos.options.dry_run import require_memory
@@ -27,7 +27,7 @@ from toolorchestra.algos.options.model_card import write_cards
 from toolorchestra.algos.options.options import LearnerOptions, TrainOptions
 from toolorchestra.algos.options.precision import require_hardware
 from toolorchestra.algos.reporting.evaluation import PolicyScores, Scores
-from toolorchestra.algos.reporting.report import RunLog, set_aside
+from toolorchestra.algos.reporting.report import RunLog, rename_previous_run
 from toolorchestra.algos.reporting.stats import Interval, paired_bootstrap
 from toolorchestra.toolscale.common.claim import Claim
 from toolorchestra.toolscale.common.errors import OptionError, ToolOrchestraError, exit_status
@@ -46,14 +46,14 @@ def run_script(options: type[Options], train: Callable[[Options], object]) -> No
     Wrong options end it with status 2 and a message, a folder that cannot be written with 4, an interruption with 130.
     It also ends with the process that started it if that asks for it (`toolorchestra.algos.hardware.parent`).
     """
-    end_with_parent()
+    exit_with_parent()
     try:
-        with ranks.ending_together():
-            ranks.start()
-            config = parse_options(options, None, shown=ranks.main())
+        with distributed.ending_together():
+            distributed.start()
+            config = parse_options(options, None, shown=distributed.is_main())
             if not config.dry_run:
                 train(config)
-            elif ranks.main():
+            elif distributed.is_main():
                 require_memory(config)
     except ToolOrchestraError as error:
         names = [field.name for field in dataclasses.fields(options)]
@@ -132,12 +132,12 @@ def open_run(config: LearnerOptions, phase: str, *, updates: int = 1) -> Iterato
     """
     with ExitStack() as stack:
         stack.enter_context(_writing_run(config.output))
-        earlier = ranks.from_main(lambda: _claim_run(config, stack))
-        checkpoint = ranks.from_main(lambda: checkpoint_to_resume(config))
+        earlier = distributed.from_main(lambda: _claim_run(config, stack))
+        checkpoint = distributed.from_main(lambda: checkpoint_to_resume(config))
         done = checkpoint_step(checkpoint) // updates if checkpoint else 0
         resume = (phase, done) if config.resume else None
-        log = stack.enter_context(RunLog(config.output, resume=resume, silent=not ranks.main()))
-        if not config.resume and ranks.main():
+        log = stack.enter_context(RunLog(config.output, resume=resume, silent=not distributed.is_main()))
+        if not config.resume and distributed.is_main():
             write_config(config)
         if earlier:
             log.console.print(f"The earlier run is now in {earlier}.", highlight=False)
@@ -151,9 +151,9 @@ def _claim_run(config: LearnerOptions, stack: ExitStack) -> Path | None:
     checkpoint_to_resume(config)  # a wrong folder is refused before it is claimed, and so made
     claim = stack.enter_context(Claim.of_folder(config.output))
     checkpoint_to_resume(config)
-    if earlier := None if config.resume else set_aside(config.output):
+    if earlier := None if config.resume else rename_previous_run(config.output):
         stack.enter_context(Claim.of_folder(config.output))
-        claim.followed_to(earlier).close()
+        claim.moved_to(earlier).close()
     return earlier
 
 
@@ -212,8 +212,8 @@ class Trainer(ABC, Generic[C, S]):
         self.config, self.phase, self.updates = config, phase, updates
         self.scores: dict[int, S] = {}
         self.milestones = config.milestones
-        ranks.start()
-        self.device = ranks.device()
+        distributed.start()
+        self.device = distributed.device()
 
     @abstractmethod
     def warm_up(self, folder: Path | None, report: Report) -> None:
@@ -256,10 +256,10 @@ class Trainer(ABC, Generic[C, S]):
         with open_run(config, self.phase, updates=self.updates) as (self.log, self.checkpoint, self.done):
             self.log.say(f"{self.phase.upper()} on {config.env}, in {config.output}")
             start = config.output / "start"
-            if ranks.from_main(lambda: self.checkpoint is None and not (config.resume and start.is_dir())):
+            if distributed.from_main(lambda: self.checkpoint is None and not (config.resume and start.is_dir())):
                 taught = config.warm_started
                 progress = self.log.progress("sft", config.sft_steps) if taught else self.log.watch("Loading", 0)
-                with progress, ranks.written(start) as draft:
+                with progress, distributed.written(start) as draft:
                     self.warm_up(draft, self.reporter("sft"))
                     if draft:
                         write_cards(draft, config, self.phase, "The start")
@@ -270,19 +270,19 @@ class Trainer(ABC, Generic[C, S]):
             self.judge(0)
             with self.log.progress(self.phase, config.total, self.done):
                 self.fit()
-            with ranks.written(config.output / "final") as draft:
+            with distributed.written(config.output / "final") as draft:
                 self.save(draft)
                 if draft:
                     write_cards(draft, config, self.phase, "The result")
             self.judge(config.total)
             if self.scores:
                 self.gain = paired_bootstrap(self.scores[config.total].by_task, self.scores[0].by_task)
-                if ranks.main():
+                if distributed.is_main():
                     self.conclude()
             else:
                 self.log.curves(title=f"{self.phase.upper()} on {config.env}")
                 self.log.say(f"Not evaluated (--eval-samples 0). Policies, metrics and curves: {config.output}")
-            ranks.wait()
+            distributed.wait()
             self.finish()
 
     def finish(self) -> None:
@@ -301,7 +301,7 @@ class Trainer(ABC, Generic[C, S]):
         """Return what logs the metrics of the steps of a phase, with the peak of memory so far, in GiB."""
 
         def report(step: int, metrics: dict[str, float]) -> None:
-            peak = max(ranks.gather(memory.peak(self.device)))
+            peak = max(distributed.gather(memory.peak(self.device)))
             self.log.log(phase, step, **metrics, memory=peak / memory.GIB)
 
         return report

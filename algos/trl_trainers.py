@@ -21,7 +21,7 @@ from trl import GRPOTrainer, SFTTrainer
 from toolorchestra.agents.builtin.adapters import AdaptedModel
 from toolorchestra.agents.builtin.model import ADAPTER_CONFIG
 from toolorchestra.algos.activity import Count, Watch, unwatched
-from toolorchestra.algos.hardware import memory, ranks, sharding
+from toolorchestra.algos.hardware import distributed, memory, sharding
 from toolorchestra.algos.hardware.batching import bundles
 from toolorchestra.algos.hardware.logits import base_model, hidden_states, in_chunks
 from toolorchestra.algos.hardware.mismatch import Mismatch
@@ -95,7 +95,7 @@ class _WholeCheckpoints:
 
     def create_model_card(self, *_: Any, **__: Any) -> None:
         """Write our model card beside checkpoints, where TRL would write that of a fine-tuned model of the hub."""
-        if ranks.main() and self.model_card:
+        if distributed.is_main() and self.model_card:
             (Path(self.args.output_dir) / "README.md").write_text(self.model_card, encoding="utf-8")
 
     def _get_output_dir(self, trial: Any) -> str:
@@ -143,17 +143,17 @@ class _WholeCheckpoints:
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         """Write a checkpoint aside, add what callbacks have for it, and put it in its place."""
         name = f"checkpoint-{self.state.global_step}"  # type: ignore[attr-defined]
-        with ranks.written(Path(self._get_output_dir(trial)) / name) as draft:
-            self._draft = ranks.from_main(lambda: draft)
+        with distributed.written(Path(self._get_output_dir(trial)) / name) as draft:
+            self._draft = distributed.from_main(lambda: draft)
             try:
                 super()._save_checkpoint(model, trial)  # type: ignore[misc]
             finally:
                 self._draft = None
-            ranks.wait()  # each writes the state of its random numbers
+            distributed.wait()  # each writes the state of its random numbers
             if draft is None:
                 return
             for callback in self.callback_handler.callbacks:  # type: ignore[attr-defined]
-                if isinstance(callback, Bookkeeper):
+                if isinstance(callback, MetricsCallback):
                     callback.write(draft / name)
             for file in sorted((draft / name).iterdir()):
                 file.rename(draft / file.name)
@@ -200,7 +200,7 @@ class _Bundling:
         """Return bundles, and if the model is divided some more that do not count, as many as other processes have."""
         if not sharding.sharded(model):
             return found
-        return found + [found[-1][:1]] * (max(ranks.gather(len(found))) - len(found))
+        return found + [found[-1][:1]] * (max(distributed.gather(len(found))) - len(found))
 
     def _wrap_model(self, model: Any, *arguments: Any, **options: Any) -> Any:
         """Return the model without a wrapper that would exchange gradients in every backward pass."""
@@ -214,7 +214,7 @@ class _Bundling:
         Processes may have different numbers of them, so their gradients are averaged once, after the last.
         """
         loss: Tensor = super().training_step(model, *arguments, **options)  # type: ignore[misc]  # the trainer's
-        ranks.add_gradients(model.parameters(), mean=True)
+        distributed.add_gradients(model.parameters(), mean=True)
         return loss
 
     def _clip_grad_norm(self, model: Any) -> Any:
@@ -222,14 +222,16 @@ class _Bundling:
         return sharding.whole(super()._clip_grad_norm(model))  # type: ignore[misc]  # transformers'
 
 
-class BundlingSFTTrainer(_WholeCheckpoints, _Bundling, SFTTrainer):
+class MicroBatchSFTTrainer(_WholeCheckpoints, _Bundling, SFTTrainer):
     """`SFTTrainer` that computes logits of labelled positions only, in bundles and chunks."""
 
     def compute_loss(self, model: Any, inputs: Any, *_: Any, **__: Any) -> Tensor:
         """Return the mean cross-entropy over the labels of a batch."""
         ids, labels = inputs["input_ids"], inputs["labels"]
         lengths = inputs["attention_mask"].sum(1).tolist()
-        count = max(1, sum(ranks.gather(int((labels[:, 1:] != -100).sum())))) / ranks.count()  # gradients are averaged
+        count = (
+            max(1, sum(distributed.gather(int((labels[:, 1:] != -100).sum())))) / distributed.world_size()
+        )  # gradients are averaged
         rows = [row for row in range(len(ids)) if bool((labels[row, 1:] != -100).any())] or [0]
         found = self.bundles(model, [lengths[row] for row in rows])
 
@@ -252,7 +254,7 @@ def _cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     return torch.nn.functional.cross_entropy(logits, labels, reduction="none")
 
 
-class BundlingGRPOTrainer(_WholeCheckpoints, _Bundling, GRPOTrainer):
+class MicroBatchGRPOTrainer(_WholeCheckpoints, _Bundling, GRPOTrainer):
     """`GRPOTrainer` that trains on bundles of rows of similar length, each with a backward pass of its own.
 
     Rows without a token to train on are left out. The gradient is that of the whole batch. `mismatch` compares
@@ -300,7 +302,7 @@ class BundlingGRPOTrainer(_WholeCheckpoints, _Bundling, GRPOTrainer):
                     name: value[several] if torch.is_tensor(value) and value.dim() and len(value) == count else value
                     for name, value in inputs.items()
                 }
-                loss: Tensor = super(BundlingGRPOTrainer, self).compute_loss(model, part)
+                loss: Tensor = super(MicroBatchGRPOTrainer, self).compute_loss(model, part)
                 if counts and "sampling_per_token_logps" in part and self._latest is not None:
                     # later updates of a batch are off policy; log-probabilities from before them are then at hand
                     logps = part.get("old_per_token_logps", self._latest)
@@ -321,7 +323,7 @@ class BundlingGRPOTrainer(_WholeCheckpoints, _Bundling, GRPOTrainer):
             accelerator.gather, accelerator.reduce = gather, reduce
         for name, values in metrics.items():  # of each part, as means over its tokens
             if len(new := values[before.get(name, 0) :]) == len(shares):
-                parts = [part for own in ranks.gather(list(zip(new, shares, strict=True))) for part in own]
+                parts = [part for own in distributed.gather(list(zip(new, shares, strict=True))) for part in own]
                 total = sum(share for _, share in parts)  # 0: nobody has a token to train on
                 values[before.get(name, 0) :] = [sum(v * (s if total else 1) for v, s in parts) / (total or len(parts))]
         return loss
@@ -379,7 +381,7 @@ class Reporter(TrainerCallback):
             self.report(state.global_step, {"loss": float(logs["loss"]), "learning_rate": float(logs["learning_rate"])})
 
 
-class Bookkeeper(TrainerCallback):
+class MetricsCallback(TrainerCallback):
     """Reports and judges after each batch of rollouts, and keeps the curriculum beside each checkpoint."""
 
     mismatch: Mismatch  # the trainer's

@@ -24,8 +24,8 @@ from typing import Any
 
 from provenance import provenance
 
+from toolorchestra.agents.experts.specialties import outside_specialty
 from toolorchestra.agents.experts.specification import Role
-from toolorchestra.agents.experts.trades import is_misplaced
 from toolorchestra.agents.policies.base import Policy, play_episode
 from toolorchestra.agents.policies.scripted_questions import UNINFORMED, NamedStepPolicy, ScriptedQuestionPolicy, named
 from toolorchestra.cli.environments import environment
@@ -108,14 +108,14 @@ def steps(env: Any, tasks: list[Task]) -> dict[str, Counter[str]]:
         factors = 12 + number, 7 + number % 5
         experts = {trade: strongest(play.tools.values(), trade) for trade in TRADES}
         for trade, expert in experts.items():
-            suited = "wrong trade" if is_misplaced(trade, "computation") else "right trade"
+            suited = "wrong trade" if outside_specialty(trade, "computation") else "right trade"
             value = ask(expert, f"What is {factors[0]} * {factors[1]} + 19?", play, 0)
             found[trade][f"{suited}, asked"] += 1
             found[trade][f"{suited}, right"] += value.get("answer") == str(factors[0] * factors[1] + 19)
         for place, call in enumerate(task.whole_path):
             work = kind_of_work(play.tools[call.name])
             for trade, expert in experts.items():
-                suited = "wrong trade" if is_misplaced(trade, work) else "right trade"
+                suited = "wrong trade" if outside_specialty(trade, work) else "right trade"
                 everything = ["request", *(record.id for record in play.episode.calls)]
                 asked: dict[str, tuple[str, list[str]]] = {
                     suited: (named(play.tools[call.name], call), []),

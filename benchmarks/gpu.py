@@ -198,7 +198,7 @@ def grpo_steps(shape: str, benchmark: Benchmark) -> dict[str, float | None]:
     from transformers import PrinterCallback, TrainerCallback
     from trl import GRPOConfig, GRPOTrainer
 
-    from toolorchestra.algos.trl_trainers import BundlingGRPOTrainer, settings
+    from toolorchestra.algos.trl_trainers import MicroBatchGRPOTrainer, settings
 
     rows = make_rows(benchmark.train_rows, benchmark, 2048, even=False)
 
@@ -220,7 +220,7 @@ def grpo_steps(shape: str, benchmark: Benchmark) -> dict[str, float | None]:
         }
 
     found: dict[str, float | None] = {}
-    for name, kind in (("toolorchestra", BundlingGRPOTrainer), ("trl", GRPOTrainer)):
+    for name, kind in (("toolorchestra", MicroBatchGRPOTrainer), ("trl", GRPOTrainer)):
         with tempfile.TemporaryDirectory() as folder:
             arguments = GRPOConfig(
                 **settings(Path(folder), TrainGRPO(seed=benchmark.seed), save_every=0, schedule="constant", warmup=0)

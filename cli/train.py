@@ -28,10 +28,10 @@ class TrainCommand:
         try:
             if processes() == 1:
                 return self._train()
-            ranks = importlib.import_module("toolorchestra.algos.hardware.ranks")
-            with ranks.ending_together():
-                ranks.start()
-                return self._train(main=ranks.main())
+            distributed = importlib.import_module("toolorchestra.algos.hardware.distributed")
+            with distributed.ending_together():
+                distributed.start()
+                return self._train(main=distributed.is_main())
         except ModuleNotFoundError as error:
             if str(error.name).startswith("toolorchestra"):
                 raise

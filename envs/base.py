@@ -1,6 +1,6 @@
 """The base of the Gymnasium environments: one agent, one task per episode, text in and text out.
 
-A protocol (ToolOrchestra, ParaManager, MAS-Orchestra) subclasses `OrchestrationEnv` and overrides `_begin`.
+A protocol (ToolOrchestra, ParaManager, MAS-Orchestra) subclasses `OrchestrationEnv` and overrides `_setup_episode`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class ToolSchemas(NamedTuple):
 class OrchestrationEnv(TaskEnv, gymnasium.Env[str, Action]):
     """One user request per episode, of any task source.
 
-    Subclasses override `_begin`; `protocol`, `max_reward` and `preface` describe them.
+    Subclasses override `_setup_episode`; `protocol`, `max_reward` and `preface` describe them.
 
     **Info**: ``messages`` (the conversation in OpenAI's form), ``tools`` (OpenAI function schemas, at reset),
     ``tool_names`` (their order in M), ``task_id``, ``split``, ``difficulty``, ``preference`` (P or None), ``turn``,

@@ -75,7 +75,9 @@ class ExternalEnv(MultiAgentEnv):
         self._set_agents(self._external.possible_agents)
         self.action_spaces = {agent: self._external.action_space(agent) for agent in self.possible_agents}
 
-    def _begin(self, task: Task, world: World, chosen: Mapping[str, Any], typed: TypedAnswer | None) -> EpisodeSetup:
+    def _setup_episode(
+        self, task: Task, world: World, chosen: Mapping[str, Any], typed: TypedAnswer | None
+    ) -> EpisodeSetup:
         external = copy.deepcopy(self._external)
         prompts = {agent: f"{self._rules}\n\nYou are {agent}.".strip() for agent in self.possible_agents}
         openings = {agent: [{"role": "system", "content": prompt}] for agent, prompt in prompts.items()}
@@ -127,7 +129,7 @@ class ExternalPlay(Play):
         said: bool | None = getattr(self.external.unwrapped, "may_block", None)
         return said
 
-    def _take(self, agent: str, message: ModelMessage) -> None:
+    def _on_message(self, agent: str, message: ModelMessage) -> None:
         external = self.external
         action, wrong = fitted(external.action_space(agent), message.text)  # thoughts are no part of an action
         if wrong:
@@ -160,7 +162,7 @@ class ExternalPlay(Play):
             self.close(solved=outcome == "solved", why=str(info.get("verdict", why)))
             self.truncated = not ended
 
-    def _pay(self, *, solved: bool) -> None:
+    def _set_reward(self, *, solved: bool) -> None:
         self.episode.reward, self.episode.rewards = self._mean, dict(self._totals)
 
     def fork(self, session: WorldSession | None) -> Self:

@@ -3,7 +3,7 @@
 A `Play` takes the message of the current agent, gives agents their observations, chooses the next agent, runs calls on
 a session, keeps histories, clock and costs, and at the end asks for the verdict. The Gymnasium and PettingZoo
 environments translate between their interfaces and this class; evaluation, search and learners that branch episodes
-may use it directly. The rules of a protocol are a subclass with one method, `Play._take`.
+may use it directly. The rules of a protocol are a subclass with one method, `Play._on_message`.
 """
 
 from __future__ import annotations
@@ -111,10 +111,10 @@ class PlaySnapshot:
 class Play(ABC):
     """An episode of `task` in `world`, in which the agents of `episode` take turns.
 
-    Override `_take`: it reads a message of the current agent and applies the rules by calling `observe`,
+    Override `_on_message`: it reads a message of the current agent and applies the rules by calling `observe`,
     `run_calls`, `pass_to`, `judge` and `close`. A protocol with other actions than text overrides `_read`; one whose
-    reward is not the outcome overrides `_pay`. The other methods need not be overridden. State that a subclass keeps
-    outside of the record must be immutable, or be copied in `fork`.
+    reward is not the outcome overrides `_set_reward`. The other methods need not be overridden. State that a subclass
+    keeps outside of the record must be immutable, or be copied in `fork`.
 
     Args:
         start: What an episode begins with. A protocol's rules take further arguments of their own.
@@ -175,7 +175,7 @@ class Play(ABC):
     # --- the rules: override these
 
     @abstractmethod
-    def _take(self, agent: str, message: ModelMessage) -> None:
+    def _on_message(self, agent: str, message: ModelMessage) -> None:
         """Apply the rules to `message` of the current agent, `agent`."""
 
     def _read(self, action: Any) -> ModelMessage:
@@ -186,7 +186,7 @@ class Play(ABC):
         """Return a message as it stands in the record and in the history of its agent."""
         return message.recorded
 
-    def _pay(self, *, solved: bool) -> None:
+    def _set_reward(self, *, solved: bool) -> None:
         """Set the rewards of an episode that is over and judged, when its last turn is recorded."""
         self._reward(float(solved))
 
@@ -358,7 +358,7 @@ class Play(ABC):
         try:
             if self.rates is not None and agent not in self.people:
                 spent = self._charge(agent, message, self.rates)
-            self._take(agent, message)
+            self._on_message(agent, message)
         except Exception as error:  # an error of the library or its tools, not of the policy
             self._break_off("infra_error", error)
         written = self._written(message)
@@ -383,7 +383,7 @@ class Play(ABC):
         if episode.outcome is None and (reason := self._limit_reached()):
             self.stop(reason)
         elif episode.outcome == "solved" or episode.outcome == "failed":
-            self._pay(solved=episode.outcome == "solved")
+            self._set_reward(solved=episode.outcome == "solved")
         return turn
 
     def stop(self, why: str, outcome: Outcome = "failed") -> None:
@@ -399,7 +399,7 @@ class Play(ABC):
             self.truncated = True
             self.close(solved=False, why=why)
         if self.episode.outcome == "failed":
-            self._pay(solved=False)
+            self._set_reward(solved=False)
 
     def _charge(self, agent: str, message: ModelMessage, rates: OrchestratorRates) -> _Spent:
         """Let an agent's message cost money and take time; return its tokens, read and written, and both."""

@@ -3,8 +3,8 @@
     TaskEnv ─┬─ OrchestrationEnv    one agent, with Gymnasium's interface
              └─ MultiAgentEnv       several agents, with PettingZoo's interface
 
-A protocol subclasses one of the two and overrides `TaskEnv._begin`, which says what differs: the prompt, the tools, and
-the rules by which an episode is played.
+A protocol subclasses one of the two and overrides `TaskEnv._setup_episode`, which says what differs: the prompt, the
+tools, and the rules by which an episode is played.
 """
 
 from __future__ import annotations
@@ -184,7 +184,9 @@ class TaskEnv:
     # --- override these
 
     @abstractmethod
-    def _begin(self, task: Task, world: World, chosen: Mapping[str, Any], typed: TypedAnswer | None) -> EpisodeSetup:
+    def _setup_episode(
+        self, task: Task, world: World, chosen: Mapping[str, Any], typed: TypedAnswer | None
+    ) -> EpisodeSetup:
         """Return what is special about a new episode of `task`, given the options of this reset.
 
         `typed` has the slots of its answer, if that is typed.
@@ -283,7 +285,7 @@ class TaskEnv:
         task = self._choose(chosen)
         world = self.source.world(task)
         typed = self._slots.of(task) if self._slots else None
-        setup = self._begin(task, world, chosen, typed)
+        setup = self._setup_episode(task, world, chosen, typed)
         names, instruction, preferred = tuple(setup.tools), self._asked(task, typed), None
         if setup.preference is not None:
             preferred = self._prefer(setup.preference, measured(names), task)

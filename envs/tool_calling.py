@@ -43,7 +43,7 @@ class ToolCallingPlay(Play):
         message = read_message(action, self.tools, repair=self.repair)
         return submit_last(message) if self._submits else message
 
-    def _take(self, agent: str, message: ModelMessage) -> None:
+    def _on_message(self, agent: str, message: ModelMessage) -> None:
         if message.calls:
             records = self._run(agent, message.calls, message.text)
             if self._submits and (answer := submitted(message.calls, records)) is not None:
@@ -91,7 +91,7 @@ class ToolCallingPlay(Play):
         """Return a call's result as the agent reads it, of at most about `limit` characters."""
         return shown_result(record, limit)
 
-    def _pay(self, *, solved: bool) -> None:
+    def _set_reward(self, *, solved: bool) -> None:
         self._reward(float(solved))
         episode = self.episode
         counts: dict[str, int] = {}

@@ -34,7 +34,7 @@ COLOURS = ("red", "blue", "green")
 class CourierPlay(Play):
     """The rules: the lookout writes once, then the courier, and that is the answer."""
 
-    def _take(self, agent: str, message: ModelMessage) -> None:
+    def _on_message(self, agent: str, message: ModelMessage) -> None:
         if agent == LOOKOUT:
             self.observe(COURIER, f"The lookout says : {message.text}")
             self.pass_to(COURIER)
@@ -51,7 +51,9 @@ class CourierEnv(MultiAgentEnv):
         super().__init__(QuestionSource("Parcels", WORLD, parcels()), max_cycles=4, options={})
         self._set_agents([LOOKOUT, COURIER])
 
-    def _begin(self, task: Task, world: World, chosen: Mapping[str, Any], typed: TypedAnswer | None) -> EpisodeSetup:
+    def _setup_episode(
+        self, task: Task, world: World, chosen: Mapping[str, Any], typed: TypedAnswer | None
+    ) -> EpisodeSetup:
         openings = {
             LOOKOUT: [
                 {"role": "system", "content": "Tell the courier the number of the parcel that is wanted."},

@@ -1,7 +1,7 @@
 """`SharedChat`: one chat model for all workers, so that its limits and its budget hold over all of them.
 
-The model itself is in the one place that workers share (`toolorchestra.toolscale.workers.central`), which has one of
-each. Where there are no workers that place is this process, and `central.close` closes the models.
+The model itself is in the one place that workers share (`toolorchestra.toolscale.workers.driver_calls`), which has
+one of each. Where there are no workers that place is this process, and `driver_calls.close` closes the models.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 
 from toolorchestra.agents.chat.base import BatchError, ChatModel, ChatRequest, Completion, Meter
-from toolorchestra.toolscale.workers.central import at_close, call_centrally
+from toolorchestra.toolscale.workers.driver_calls import at_close, call_in_driver
 
 _models: dict[bytes, ChatModel] = {}
 _lock = threading.Lock()
@@ -40,7 +40,7 @@ class SharedChat:
             BatchError: A request failed for good; the error holds the completions of the others.
         """
         try:
-            completions: list[Completion] = call_centrally(_complete, self._key, self._make, list(requests))
+            completions: list[Completion] = call_in_driver(_complete, self._key, self._make, list(requests))
         except BatchError as error:
             self._count(one for one in error.results if isinstance(one, Completion))
             raise

@@ -35,7 +35,7 @@ from toolorchestra.agents.experts.simulated_expert import SimulatedExpert
 from toolorchestra.agents.experts.specification import BasicToolSpec, Endpoint, ExpertSpec, Role, SearchEndpoint
 from toolorchestra.toolscale.common.errors import DomainError, OptionError, UnknownNameError, unknown_name
 from toolorchestra.toolscale.common.yaml_reader import convert
-from toolorchestra.toolscale.workers.central import is_worker
+from toolorchestra.toolscale.workers.driver_calls import is_worker
 
 T = TypeVar("T")
 _SEARCHED: dict[str, tuple[str, str, tuple[str, ...]]] = {

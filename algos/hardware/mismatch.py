@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from toolorchestra.algos.hardware import ranks
+from toolorchestra.algos.hardware import distributed
 
 
 class Mismatch:
@@ -38,7 +38,7 @@ class Mismatch:
         token, ``importance_ratio`` is the mean of ``π(trainer) / π(sampler)``, not truncated.
         """
         counts, gaps, ratios, largest = zip(
-            *ranks.gather((self._count, self._gaps, self._ratios, self._largest)), strict=True
+            *distributed.gather((self._count, self._gaps, self._ratios, self._largest)), strict=True
         )
         self._clear()
         if not (count := sum(counts)):

@@ -11,7 +11,7 @@ PARENT = "TOOLORCHESTRA_PARENT"
 """Environment variable with the id of the process that a training ends with."""
 
 
-def end_with_parent() -> None:
+def exit_with_parent() -> None:
     """End this process when it is no longer a child of the process in `PARENT`; nothing is done without that."""
     if parent := os.environ.get(PARENT):
         threading.Thread(target=_wait, args=(int(parent),), name="parent", daemon=True).start()

@@ -4,7 +4,7 @@ Each process keeps a part of every weight. A layer's weights are gathered for it
 all processes make together, equally many each. While episodes are sampled, processes make different numbers of passes:
 then the weights are `gathered`. Of a model that is not divided, the functions here return what it has.
 
-Not here: which processes there are (`toolorchestra.algos.hardware.ranks`).
+Not here: which processes there are (`toolorchestra.algos.hardware.distributed`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard, register_fsdp_forward_method
 from torch.distributed.tensor import DTensor, distribute_tensor
 
-from toolorchestra.algos.hardware import ranks
+from toolorchestra.algos.hardware import distributed
 from toolorchestra.toolscale.common.errors import OptionError
 
 T = TypeVar("T")
@@ -37,8 +37,8 @@ def shard(model: nn.Module, *, bf16: bool = False) -> None:
     Raises:
         OptionError: The model does not name its layers.
     """
-    if ranks.count() == 1:
-        model.to(ranks.device())
+    if distributed.world_size() == 1:
+        model.to(distributed.device())
         return
     layers = [one for one in model.modules() if type(one).__name__ in (getattr(model, "_no_split_modules", None) or ())]
     if not layers:
@@ -47,7 +47,7 @@ def shard(model: nn.Module, *, bf16: bool = False) -> None:
             "gathered all at once. Train it without `shard`."
         )
     precision = MixedPrecisionPolicy(torch.bfloat16, torch.float32) if bf16 else MixedPrecisionPolicy()
-    mesh = init_device_mesh(ranks.device().type, (ranks.count(),))
+    mesh = init_device_mesh(distributed.device().type, (distributed.world_size(),))
     for part in (*layers, model):
         fully_shard(part, mesh=mesh, mp_policy=precision)
     model._together = types.MethodType(_together, model)  # type: ignore[assignment]  # torch wants a method

@@ -220,10 +220,10 @@ def parse_options(
     read = tyro.cli(made, prog=prog, description=inspect.getdoc(kind), args=[*given, *words], console_outputs=shown)
     options = kind(**{one.name: getattr(read, one.name) for one in dataclasses.fields(kind) if one.init})
     if read.smoke:
-        from toolorchestra.algos.hardware import ranks
+        from toolorchestra.algos.hardware import distributed
         from toolorchestra.algos.options.smoke import shrink
 
-        return ranks.from_main(lambda: shrink(options))  # which writes a model
+        return distributed.from_main(lambda: shrink(options))  # which writes a model
     return options
 
 

@@ -82,7 +82,7 @@ class LearnerOptions(ABC):
         several_agents: Whether it trains the agents of an environment together.
         one_or_several: Whether it also trains them apart, each on its side of recorded episodes.
         model_options: Names of the options that give models; without them, built-in ones are made.
-        many_processes: Whether it trains in several processes at once (`toolorchestra.algos.hardware.ranks`).
+        many_processes: Whether it trains in several processes at once (`toolorchestra.algos.hardware.distributed`).
     """
 
     builtin_rate: ClassVar[float]

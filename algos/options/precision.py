@@ -16,7 +16,7 @@ import torch
 
 from toolorchestra.agents.builtin.adapters import BASE, AdapterPolicy, load_adapters, make_adapters
 from toolorchestra.agents.builtin.model import TokenPolicy
-from toolorchestra.algos.hardware import ranks
+from toolorchestra.algos.hardware import distributed
 from toolorchestra.algos.hardware.sharding import whole_weights
 from toolorchestra.toolscale.common.errors import OptionError, install_line
 
@@ -35,7 +35,7 @@ def load_options(config: LearnerOptions) -> dict[str, Any]:
     weights = BitsAndBytesConfig(
         load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype=dtype
     )
-    return {**options, "quantization_config": weights, "device_map": {"": ranks.device()}}
+    return {**options, "quantization_config": weights, "device_map": {"": distributed.device()}}
 
 
 def new_adapters(config: LearnerOptions, names: Iterable[str], source: str | Path) -> dict[str, AdapterPolicy]:

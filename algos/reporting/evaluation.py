@@ -15,7 +15,7 @@ import numpy as np
 
 from toolorchestra.agents.builtin.model import TokenPolicy
 from toolorchestra.agents.policies.base import Policy
-from toolorchestra.algos.hardware import ranks
+from toolorchestra.algos.hardware import distributed
 from toolorchestra.algos.hardware.batching import chunks
 from toolorchestra.algos.hardware.sharding import gathered
 from toolorchestra.algos.reporting import call_statistics, design_statistics
@@ -59,8 +59,10 @@ def evaluate(
     repeated = [(n, start.another(rng)) for n, start in enumerate(plays) for _ in range(samples)]
     requests = [RolloutRequest(n, start, number) for number, (n, start) in enumerate(repeated)]
     with gathered(policy.model):
-        rows = ranks.merge(engine.play(sampler, ranks.share(requests), lambda done: progress(done * ranks.count())))
-    if record is not None and ranks.main():
+        rows = distributed.all_gather(
+            engine.play(sampler, distributed.shard(requests), lambda done: progress(done * distributed.world_size()))
+        )
+    if record is not None and distributed.is_main():
         write_jsonl(record, [row.episode for row in rows if row.episode is not None])
     require_judged(row.unjudged for row in rows)
     return rows
@@ -200,21 +202,21 @@ def evaluate_agents(
     Raises:
         EvaluationError: More than 1 % of the episodes were not judged.
     """
-    rng, everywhere, generation = random.Random(samples), ranks.count(), generation or TeamGeneration()
-    played = [engine.start(start) for start in ranks.share(starts)]
+    rng, everywhere, generation = random.Random(samples), distributed.world_size(), generation or TeamGeneration()
+    played = [engine.start(start) for start in distributed.shard(starts)]
     models = [policy.model for policy in policies.values()]
     samplers = generation.samplers(policies, 0.0, rng)
     with gathered(*models):
         engine.play(samplers, played, progress=lambda done: progress(done * everywhere))
-    greedy = ranks.merge(played)
-    if record is not None and ranks.main():
+    greedy = distributed.all_gather(played)
+    if record is not None and distributed.is_main():
         write_jsonl(record, [slot.play.episode for slot in greedy])
     repeated = [start.another(rng) for start in starts for _ in range(samples)]
     samplers = generation.samplers(policies, temperature, rng)
-    played = [engine.start(start) for start in ranks.share(repeated)]
+    played = [engine.start(start) for start in distributed.shard(repeated)]
     with gathered(*models):
         engine.play(samplers, played, progress=lambda done: progress(len(greedy) + done * everywhere))
-    slots = ranks.merge(played)
+    slots = distributed.all_gather(played)
     for several in (greedy, slots):
         require_judged(slot.unjudged for slot in several)
     judged = [[slot for slot in task if not math.isnan(slot.success)] for task in chunks(slots, samples)]

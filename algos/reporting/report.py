@@ -55,7 +55,7 @@ PANELS = {
 COLOURS = ("#4c72b0", "#dd8452", "#55a868", "#8172b3")
 
 
-def set_aside(directory: Path) -> Path | None:
+def rename_previous_run(directory: Path) -> Path | None:
     """Move the folder of an earlier run out of the way; return where it is now (``grpo.1``, …), or None without one."""
     if not (directory / "metrics.jsonl").exists():
         return None

@@ -21,7 +21,7 @@ import torch
 
 from toolorchestra.agents.builtin.model import ADAPTER_CONFIG, TokenPolicy
 from toolorchestra.agents.builtin.renderer import Renderer
-from toolorchestra.algos.hardware import memory, ranks
+from toolorchestra.algos.hardware import distributed, memory
 from toolorchestra.algos.hardware.autocast import autocast
 from toolorchestra.algos.hardware.launch import processes
 from toolorchestra.algos.options.precision import save_policy
@@ -86,7 +86,7 @@ class Generation:
     def prefix_use(self) -> PrefixCache:
         """Return how many ids of prompts there were, and how many of them were known, since the last call."""
         now = Counter(self._counts)
-        asked, read = (sum(ranks.gather(now[what] - self._reported[what])) for what in ("asked", "read"))
+        asked, read = (sum(distributed.gather(now[what] - self._reported[what])) for what in ("asked", "read"))
         self._reported = now
         return PrefixCache(asked, asked - read)
 
@@ -152,7 +152,8 @@ class ServerGeneration(Generation):
     def __init__(self, server: VLLMServer, folder: Path, *, staleness: int = 0) -> None:
         super().__init__()
         self.server, self.folder, self.staleness = server, folder.resolve(), staleness
-        self._run = ranks.from_main(lambda: uuid.uuid4().hex[:8])  # an adapter's prefix cache is kept by name and path
+        # an adapter's prefix cache is kept by name and path
+        self._run = distributed.from_main(lambda: uuid.uuid4().hex[:8])
         self._versions = 0
         self._adapters: list[str] = []  # on the server, the newest last
         self._cache = PrefixCache(0, 0)
@@ -181,9 +182,9 @@ class ServerGeneration(Generation):
         """
         self._versions += 1
         name = f"{self._run}-{self._versions}"
-        with ranks.written(self.folder / name) as draft:
+        with distributed.written(self.folder / name) as draft:
             save_policy(policy, draft)
-        self._adapters = ranks.from_main(lambda: self._serve(name))
+        self._adapters = distributed.from_main(lambda: self._serve(name))
 
     def _serve(self, name: str) -> list[str]:
         """Have the server read a version of the weights, and return the adapters that it has then, the newest last."""
@@ -210,7 +211,7 @@ class ServerGeneration(Generation):
 
     def prefix_use(self) -> PrefixCache:
         """Return how many ids of prompts the server has read, and found in its prefix cache, since the last call."""
-        found = ranks.from_main(self.server.prefix_cache) or self._cache
+        found = distributed.from_main(self.server.prefix_cache) or self._cache
         queries, hits = found.queries - self._cache.queries, found.hits - self._cache.hits
         self._cache = found
         return PrefixCache(queries, hits)
@@ -218,7 +219,7 @@ class ServerGeneration(Generation):
     def unload(self) -> None:
         """Have the server forget the adapter, if there still is a server."""
         self.server.retries = 0
-        while self._adapters and ranks.main():
+        while self._adapters and distributed.is_main():
             with contextlib.suppress(SamplerError):
                 self.server.unload_adapter(self._adapters.pop())
 
@@ -226,7 +227,7 @@ class ServerGeneration(Generation):
         """Have the server forget the adapter, and remove the weights."""
         self.unload()
         self.server.close()
-        if ranks.main():
+        if distributed.is_main():
             shutil.rmtree(self.folder, ignore_errors=True)
 
 

@@ -19,7 +19,7 @@ from functools import partial
 from toolorchestra.agents.builtin.renderer import Renderer
 from toolorchestra.agents.event_loop import run, together
 from toolorchestra.algos.activity import Watch, unwatched
-from toolorchestra.algos.hardware import ranks
+from toolorchestra.algos.hardware import distributed
 from toolorchestra.algos.rollout.sampling import AnySampler, SampleOne, draw_key, sample_one
 from toolorchestra.algos.rollout.trajectory import TokenTrajectory, TrainRow
 from toolorchestra.algos.starts import Start
@@ -201,7 +201,7 @@ class MultiAgentEngine:
 
     def token_counts(self) -> dict[str, float]:
         """Return `generated` of all processes as metrics."""
-        everywhere = ranks.gather(self.generated)
+        everywhere = distributed.gather(self.generated)
         return {f"{name}_tokens": float(sum(counts[name] for counts in everywhere)) for name in self.renderers}
 
     def start(self, start: Start) -> Slot:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolorchestra.agents.builtin.model import TokenPolicy
-from toolorchestra.algos.hardware import ranks
+from toolorchestra.algos.hardware import distributed
 from toolorchestra.algos.rollout.generation import Generation, ServerGeneration
 from toolorchestra.algos.rollout.sampling import AnySampler
 from toolorchestra.algos.rollout.vllm_server import VLLMServer
@@ -92,7 +92,7 @@ class ServedTeam(TeamGeneration):
             served.unload()
         for served in self._served.values():  # one that others have too is closed once all adapters are unloaded
             served.close()
-        if ranks.main():
+        if distributed.is_main():
             shutil.rmtree(self._folder, ignore_errors=True)
 
 

@@ -37,7 +37,12 @@ from toolorchestra.toolscale.tasks.task import Call, Task
 from toolorchestra.toolscale.tools.tool import Status
 from toolorchestra.toolscale.validation.exploiter import ExploitReport, try_exploits
 from toolorchestra.toolscale.validation.verifier_attacks import AttackReport, try_attacks
-from toolorchestra.toolscale.validation.verifier_mutations import OTHER_LOOKUP, Surprise, VerifierReport, try_verifier
+from toolorchestra.toolscale.validation.verifier_mutations import (
+    OTHER_LOOKUP,
+    UnexpectedVerdict,
+    VerifierReport,
+    try_verifier,
+)
 
 FLOOR = 0.01
 """Share of tasks below which a policy that does not understand them must stay."""
@@ -342,7 +347,7 @@ def _verified(subject: Subject, part: range) -> list[VerifierReport]:
 def _verifier_found(subject: Subject, parts: list[list[VerifierReport]]) -> Finding:
     """Wrong episodes are judged failed, and right ones that look different are judged solved."""
     counts: Counter[str] = Counter()
-    surprises: list[Surprise] = []
+    surprises: list[UnexpectedVerdict] = []
     tallies: dict[str, Counter[str]] = {name: Counter() for name in ("mutants", "killed", "variants", "accepted")}
     for report in (report for part in parts for report in part):
         surprises += report.surprises

@@ -100,7 +100,9 @@ class DialogueEnv(MultiAgentEnv):
                 raise UnknownNameError(f"tool of {world.name}", wrong[0], world.tools)
         self._set_agents([USER, ORCHESTRATOR])
 
-    def _begin(self, task: Task, world: World, chosen: Mapping[str, Any], typed: TypedAnswer | None) -> EpisodeSetup:
+    def _setup_episode(
+        self, task: Task, world: World, chosen: Mapping[str, Any], typed: TypedAnswer | None
+    ) -> EpisodeSetup:
         assert isinstance(world, Domain), "it was when the environment was made"
         noise_seed = int(self.np_random.integers(2**31))
         name = list(PERSONAS)[noise_seed % len(PERSONAS)] if self.persona == MIXED else self.persona

@@ -74,7 +74,7 @@ class DialoguePlay(Play):
         message = read_message(action, self.own[self.current_agent], repair=self.repair)
         return submit_last(message) if self.typed is not None and self.current_agent == ORCHESTRATOR else message
 
-    def _take(self, agent: str, message: ModelMessage) -> None:
+    def _on_message(self, agent: str, message: ModelMessage) -> None:
         if message.calls:
             self._run(agent, message)
         elif agent == USER and STOP in message.text:

@@ -29,8 +29,8 @@ from typing import Any
 
 import msgspec
 
+from toolorchestra.agents.experts.specialties import HARDER_OUTSIDE, MISTAKES, WorkKind, outside_specialty
 from toolorchestra.agents.experts.specification import Role
-from toolorchestra.agents.experts.trades import MISPLACED, MISTAKES, WorkKind, is_misplaced
 from toolorchestra.agents.policies.base import write_calls
 from toolorchestra.agents.problems import Problem, Step
 from toolorchestra.envs.ground_truth.given import MAX_CHARACTERS, UNCLEAR, UNKNOWN, UNTOLD, Given, repeats, unclear
@@ -335,9 +335,11 @@ def successful(context: ToolContext) -> Iterator[CallRecord]:
 
 def _by_trade(step: Step, role: Role | None, work: WorkKind) -> Step:
     """Return a step as it is for an expert in a role who is asked for it by name."""
-    if role is None or not is_misplaced(role, work):
+    if role is None or not outside_specialty(role, work):
         return step
-    return msgspec.structs.replace(step, difficulty=step.difficulty + MISPLACED, wrong=(MISTAKES[role], *step.wrong))
+    return msgspec.structs.replace(
+        step, difficulty=step.difficulty + HARDER_OUTSIDE, wrong=(MISTAKES[role], *step.wrong)
+    )
 
 
 def kind_of_work(tool: Tool) -> WorkKind:

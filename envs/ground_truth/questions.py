@@ -15,8 +15,8 @@ from typing import Literal
 
 import msgspec
 
+from toolorchestra.agents.experts.specialties import HARDER_OUTSIDE, outside_specialty
 from toolorchestra.agents.experts.specification import Role
-from toolorchestra.agents.experts.trades import MISPLACED, is_misplaced
 from toolorchestra.agents.problems import LOOKED_UP, Problem, Step
 from toolorchestra.envs.ground_truth.given import MAX_CHARACTERS, UNKNOWN, Given, repeats, unclear, words_of
 from toolorchestra.envs.ground_truth.parts import Part, most_similar, needed, problem_of, subject_of
@@ -130,9 +130,9 @@ class QuestionRequest:
 
     def _by_trade(self, step: Step) -> Step:
         """Return a step as it is for the role: facts are found by the search that comes with it."""
-        if (step.subject or subject_of(self._task)) == LOOKED_UP or not is_misplaced(self._role, "computation"):
+        if (step.subject or subject_of(self._task)) == LOOKED_UP or not outside_specialty(self._role, "computation"):
             return step
-        return msgspec.structs.replace(step, difficulty=step.difficulty + MISPLACED)
+        return msgspec.structs.replace(step, difficulty=step.difficulty + HARDER_OUTSIDE)
 
     def _find(self, content: frozenset[str]) -> int | None:
         """Return the part that has most words in common with the text, if those are enough.

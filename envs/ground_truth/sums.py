@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime
 import re
 
+from toolorchestra.agents.experts.specialties import HARDER_OUTSIDE, outside_specialty
 from toolorchestra.agents.experts.specification import Role
-from toolorchestra.agents.experts.trades import MISPLACED, is_misplaced
 from toolorchestra.agents.problems import Problem
 from toolorchestra.envs.ground_truth.given import MAX_CHARACTERS
 from toolorchestra.toolscale.answers.mentions import tokens
@@ -44,10 +44,10 @@ def asked_sum(text: str) -> str | None:
 def sum_problem(key: str, expression: str, role: Role | None = None) -> Problem:
     """Return the problem of working out an expression, with a step for each operation.
 
-    It is `MISPLACED` logits harder for a trade that it does not suit.
+    It is `HARDER_OUTSIDE` logits harder for a trade that it does not suit.
     """
     value = calculator(expression, _TODAY)
     operations = sum(expression.count(sign) for sign in "+-*/") or 1
     wrong = tuple(f"{other:.6g}" for other in (value + 1, value - 1, value * 10) if other != value)
-    difficulty = MISPLACED if is_misplaced(role, "computation") else 0.0
+    difficulty = HARDER_OUTSIDE if outside_specialty(role, "computation") else 0.0
     return Problem.chain(f"{key}={expression}", "math", operations, f"{value:.10g}", wrong, difficulty)

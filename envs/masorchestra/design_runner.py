@@ -27,7 +27,7 @@ MAX_REPLY_CHARACTERS = 65_536
 """Characters of an agent's reply that are kept, its last ones."""
 
 
-class AgentJob(msgspec.Struct, frozen=True):
+class AgentRun(msgspec.Struct, frozen=True):
     """What one agent is asked.
 
     Attributes:
@@ -47,7 +47,7 @@ class AgentJob(msgspec.Struct, frozen=True):
     stop: threading.Event = msgspec.field(default_factory=threading.Event)
 
 
-Ask = Callable[[AgentJob], ToolResult]
+Ask = Callable[[AgentRun], ToolResult]
 """Asks an agent: the value of the result is its reply, a text. An error that it raises is the agent's failure."""
 Read = Callable[[str], str]
 """Returns the answer in an agent's reply."""
@@ -191,7 +191,7 @@ class _Running:
         filled = agent.filled(replies)
         given = {one: self.read(reply) for one, reply in replies.items()}
         text = f"{self.question}\n\nYour part of this:\n{filled}" if filled else self.question
-        job = AgentJob(agent, filled, text, given)
+        job = AgentRun(agent, filled, text, given)
         self._working[agent_id] = (filled, self.clock.now)
         self.clock.start(agent_id, lambda: _answered(self.ask, job, self.limits), self.limits.timeout, job.stop)
 
@@ -225,7 +225,7 @@ class _Running:
                 self._ready.append(child)
 
 
-def _answered(ask: Ask, job: AgentJob, limits: RunLimits) -> tuple[ToolResult, str]:
+def _answered(ask: Ask, job: AgentRun, limits: RunLimits) -> tuple[ToolResult, str]:
     """Ask an agent until it answers or may not be asked again; return the result, and why it broke down if it did."""
     total, broken = ToolResult.ok(None), ""
     for attempt in range(limits.retries + 1):

@@ -130,7 +130,9 @@ class MASOrchestraEnv(OrchestrationEnv):
         self._known_answers = known_answers
         self._worlds: dict[str, tuple[dict[str, SubAgent], str]] = {}
 
-    def _begin(self, task: Task, world: World, chosen: Mapping[str, Any], typed: TypedAnswer | None) -> EpisodeSetup:
+    def _setup_episode(
+        self, task: Task, world: World, chosen: Mapping[str, Any], typed: TypedAnswer | None
+    ) -> EpisodeSetup:
         if isinstance(self.model, SimulatedChat):
             check_ground_truth(world, task, remedy="model=a chat model", known_answers=self._known_answers)
         if world.name not in self._worlds:

@@ -47,7 +47,7 @@ class DesignPlay(ToolCallingPlay):
     def _written(self, message: ModelMessage) -> dict[str, Any]:
         return {**message.recorded, "content": message.raw[:MAX_DESIGN_CHARACTERS]}
 
-    def _take(self, agent: str, message: ModelMessage) -> None:
+    def _on_message(self, agent: str, message: ModelMessage) -> None:
         self.design = PARSERS[self.parser](message.raw, self.dom, tuple(self.tools))
         if isinstance(self.design, DesignFault):
             self.observe(agent, str(self.design), ())
@@ -77,8 +77,8 @@ class DesignPlay(ToolCallingPlay):
         else:
             self.close(solved=False, why=_result_text(run))
 
-    def _pay(self, *, solved: bool) -> None:
-        super()._pay(solved=solved)
+    def _set_reward(self, *, solved: bool) -> None:
+        super()._set_reward(solved=solved)
         if self.credit == "share" and self.run is not None and self.run.answer is not None:
             self._reward(share(self.task, self.stated(self.run.answer)))
 

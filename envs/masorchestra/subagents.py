@@ -19,7 +19,7 @@ from toolorchestra.agents.subagents.general import SUBAGENTS
 from toolorchestra.agents.subagents.question import SubAgentQuestion, SubAgentReply
 from toolorchestra.envs.ground_truth.design_problems import DesignProblems, ReadingModel
 from toolorchestra.envs.masorchestra.design import Design
-from toolorchestra.envs.masorchestra.design_runner import AgentJob, Ask
+from toolorchestra.envs.masorchestra.design_runner import AgentRun, Ask
 from toolorchestra.envs.masorchestra.rules import DEBATE
 from toolorchestra.toolscale.common.errors import ExpertError
 from toolorchestra.toolscale.database.format import ParameterSpec
@@ -145,7 +145,7 @@ def ask_agents(
     """
     problems = DesignProblems(task, [design.agent(agent_id) for agent_id in design.order])
 
-    def ask(work: AgentJob) -> ToolResult:
+    def ask(work: AgentRun) -> ToolResult:
         agent, kind = work.agent, agents[work.agent.kind]
         own = zlib.crc32(f"{noise_seed}/{agent.id}/{work.attempt}".encode())
         if kind.blocking:

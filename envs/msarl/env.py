@@ -136,7 +136,9 @@ class MSARLEnv(MultiAgentEnv):
         )
         self._set_agents([REASONER, *dict.fromkeys(self.readers.values())])
 
-    def _begin(self, task: Task, world: World, chosen: Mapping[str, Any], typed: TypedAnswer | None) -> EpisodeSetup:
+    def _setup_episode(
+        self, task: Task, world: World, chosen: Mapping[str, Any], typed: TypedAnswer | None
+    ) -> EpisodeSetup:
         tools = self._tools(world)
         calls = f"At most {self.max_calls} of your blocks {'is' if self.max_calls == 1 else 'are'} run."
         fences = "; ".join(

@@ -117,7 +117,7 @@ class MSARLPlay(Play):
             path = [*self.histories[REASONER][2:], {"role": "assistant", "content": answer}]
             self.episode.details = {**self.episode.details, DETAIL: self.path_judge.note(self.task, path)}
 
-    def _take(self, agent: str, message: ModelMessage) -> None:
+    def _on_message(self, agent: str, message: ModelMessage) -> None:
         if agent == REASONER:
             self._reason(message.text)
         else:

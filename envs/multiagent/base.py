@@ -1,6 +1,6 @@
 """The base of the PettingZoo environments: several agents, one task per episode, text in and text out.
 
-A protocol (MSARL, TMATR, dialogue) subclasses `MultiAgentEnv`, names its agents and overrides `_begin`.
+A protocol (MSARL, TMATR, dialogue) subclasses `MultiAgentEnv`, names its agents and overrides `_setup_episode`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Observation(str):
 class MultiAgentEnv(TaskEnv, AECEnv[str, str, str]):  # type: ignore[misc]  # PettingZoo ships no types
     """A task that several agents solve together, in turns.
 
-    Subclasses override `_begin`, and name the agents by `_set_agents`; `protocol` describes them.
+    Subclasses override `_setup_episode`, and name the agents by `_set_agents`; `protocol` describes them.
 
     **Action**: a text, of the agent in `agent_selection`. **Observation**: a text, what the agent observed since its
     last message (before its first: its opening). **Reward**: at the end, to each agent. **End**: terminated by an

@@ -182,7 +182,9 @@ class ParaManagerEnv(OrchestrationEnv):
         self._models = {name: self._chat(name) for name in dict.fromkeys((*self._pool, self._summariser))}
         self._worlds: dict[str, tuple[str, Mapping[str, Tool]]] = {}
 
-    def _begin(self, task: Task, world: World, chosen: Mapping[str, Any], typed: TypedAnswer | None) -> EpisodeSetup:
+    def _setup_episode(
+        self, task: Task, world: World, chosen: Mapping[str, Any], typed: TypedAnswer | None
+    ) -> EpisodeSetup:
         if self._experts == "simulated":
             check_ground_truth(world, task, remedy="experts='real'", known_answers=self._known_answers)
         if world.name not in self._worlds:

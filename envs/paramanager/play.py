@@ -122,7 +122,7 @@ class ParaManagerPlay(ToolCallingPlay):
             self._reminder = ""
         super().stop(why, outcome)
 
-    def _take(self, agent: str, message: ModelMessage) -> None:
+    def _on_message(self, agent: str, message: ModelMessage) -> None:
         if not message.calls:
             self.observe(agent, TEXTS["no_call"])
             return
@@ -197,8 +197,8 @@ class ParaManagerPlay(ToolCallingPlay):
             text = super()._show(record, limit)
         return text
 
-    def _pay(self, *, solved: bool) -> None:
-        super()._pay(solved=solved)
+    def _set_reward(self, *, solved: bool) -> None:
+        super()._set_reward(solved=solved)
         rules = self.rules
         parts = reward_parts(
             self.episode.turns,

@@ -58,7 +58,9 @@ class Recording:
             if before != made:
                 differing = [key for key in {**made, **before} if before.get(key) != made.get(key)]
                 was = ", ".join(f"{key} {before.get(key)!r}, now {made.get(key)!r}" for key in differing)
-                raise OptionError(f"{file} was made otherwise ({was}): give the same options, or another --out.")
+                raise OptionError(
+                    f"{file} was recorded with other options ({was}): give the same options, or another --out."
+                )
             write_whole(note, msgspec.json.format(msgspec.json.encode(made), indent=1) + b"\n")
             self.episodes = [episode for episode in self._lines.lines if unjudged_reason(episode) is None]
             if len(self.episodes) < len(self._lines.lines):

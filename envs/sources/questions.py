@@ -23,7 +23,7 @@ from toolorchestra.toolscale.domain import SPLITS
 from toolorchestra.toolscale.tasks.task import Call, Task
 from toolorchestra.toolscale.tasks.verify import SOLVED, Failure, Verdict
 from toolorchestra.toolscale.tools.tool import NO_CONTEXT, Tool, ToolResult
-from toolorchestra.toolscale.validation.verifier_mutations import Surprise, VerifierReport
+from toolorchestra.toolscale.validation.verifier_mutations import UnexpectedVerdict, VerifierReport
 
 FORM = "Give your final answer as \\boxed{…}."
 
@@ -142,7 +142,7 @@ def try_answers(world: World, questions: Sequence[Task], step: Callable[[], obje
                 (report.accepted if right else report.killed)[kind] += 1
             else:
                 reason = f"judged {'solved' if solved else 'failed'}, the answer being {task.communicate[0][0]!r}"
-                report.surprises.append(Surprise(task.id, kind, text, reason, False))
+                report.surprises.append(UnexpectedVerdict(task.id, kind, text, reason, False))
     session.close()
     return report
 

@@ -127,7 +127,9 @@ class TMATREnv(MultiAgentEnv):
         """The decision tree of the current or last episode."""
         return decision_tree(self.episode)
 
-    def _begin(self, task: Task, world: World, chosen: Mapping[str, Any], typed: TypedAnswer | None) -> EpisodeSetup:
+    def _setup_episode(
+        self, task: Task, world: World, chosen: Mapping[str, Any], typed: TypedAnswer | None
+    ) -> EpisodeSetup:
         if world.name not in self._tool_buffers:
             buffer = {tool.name: tool for tool in self._tools} | dict(world.tools)
             if "local_search" not in buffer:

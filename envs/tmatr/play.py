@@ -85,12 +85,12 @@ class TMATRPlay(Play):
         self.turn = self.attempt = 1
         self.goal = self.tool = self.plan = ""
 
-    def _pay(self, *, solved: bool) -> None:
-        super()._pay(solved=solved)  # the parts are computed from a record that says whether it is solved
+    def _set_reward(self, *, solved: bool) -> None:
+        super()._set_reward(solved=solved)  # the parts are computed from a record that says whether it is solved
         parts = reward_parts(self.episode, self.rule)
         self._reward(parts["reward"], parts)
 
-    def _take(self, agent: str, message: ModelMessage) -> None:
+    def _on_message(self, agent: str, message: ModelMessage) -> None:
         parsed = read(self.action, message.raw, self.tools)
         if isinstance(parsed, FormatFault):
             self._refuse(parsed)

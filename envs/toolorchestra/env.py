@@ -159,7 +159,9 @@ class ToolOrchestraEnv(OrchestrationEnv):
         """The toolkit, made when there are more than the world's own tools."""
         return self._make_toolkit()
 
-    def _begin(self, task: Task, world: World, chosen: Mapping[str, Any], typed: TypedAnswer | None) -> EpisodeSetup:
+    def _setup_episode(
+        self, task: Task, world: World, chosen: Mapping[str, Any], typed: TypedAnswer | None
+    ) -> EpisodeSetup:
         if self._mcp is not None:
             self._mcp.end_episode()
         level, preference = chosen["tools"], chosen["preference"]

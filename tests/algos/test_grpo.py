@@ -22,7 +22,7 @@ from toolorchestra.algos.rollout.engine import RolloutEngine, RolloutRequest, Ro
 from toolorchestra.algos.rollout.generation import Generation
 from toolorchestra.algos.rollout.sampling import ModelSampler, Sample
 from toolorchestra.algos.starts import make_env, starts
-from toolorchestra.algos.trl_trainers import BundlingGRPOTrainer
+from toolorchestra.algos.trl_trainers import MicroBatchGRPOTrainer
 from toolorchestra.envs.records.episode import read_episodes
 from toolorchestra.toolscale.common.errors import OptionError
 
@@ -234,7 +234,7 @@ def test_the_trainer_is_given_what_the_engine_played(
 ) -> None:
     played: list[dict[str, list[Any]]] = []
     given: list[dict[str, Any]] = []
-    call, loss = GroupRollouts.__call__, BundlingGRPOTrainer.compute_loss
+    call, loss = GroupRollouts.__call__, MicroBatchGRPOTrainer.compute_loss
 
     def play(self: GroupRollouts, prompts: Any, trainer: Any) -> dict[str, list[Any]]:
         played.append(call(self, prompts, trainer))
@@ -250,7 +250,7 @@ def test_the_trainer_is_given_what_the_engine_played(
         return loss(self, model, inputs)
 
     monkeypatch.setattr(GroupRollouts, "__call__", play)
-    monkeypatch.setattr(BundlingGRPOTrainer, "compute_loss", compute)
+    monkeypatch.setattr(MicroBatchGRPOTrainer, "compute_loss", compute)
     run(start, small(tmp_path, steps=1, save_every=0, filters=("format",), max_turns=3))
     (rows,), (batch,) = played, given
 

@@ -59,7 +59,7 @@ BY_ADAMW = ("sft", "grpo-adamw", "grpo-resumed")
 def train_everywhere(folder: Path, **options: Any) -> dict[str, Any]:
     """Train every learner for a few steps, and return the options of the runs."""
     from toolorchestra.algos import grpo, msarl, multi_grpo, sft, tmatr
-    from toolorchestra.algos.hardware import ranks
+    from toolorchestra.algos.hardware import distributed
     from toolorchestra.algos.options.one_agent import TrainGRPO, TrainSFT
     from toolorchestra.algos.options.several_agents import TrainMSARL, TrainMultiGRPO, TrainTMATR
     from toolorchestra.algos.options.smoke import make_tiny_model
@@ -81,7 +81,7 @@ def train_everywhere(folder: Path, **options: Any) -> dict[str, Any]:
     adamw = replace(adamw, output=folder / "grpo-resumed", save_every=1)
     grpo.train(replace(adamw, steps=1))
     grpo.train(replace(adamw, resume=True))
-    tiny = ranks.from_main(lambda: make_tiny_model(folder / "tiny"))
+    tiny = distributed.from_main(lambda: make_tiny_model(folder / "tiny"))
     given: dict[str, Any] = {"model": str(tiny), "env": "MASOrchestra-Low-Math-v0", "save_every": 0}
     small = {**groups, "steps": 1, "eval_samples": 0}  # of attention alone, whose cache is kept
     grpo.train(TrainGRPO(output=folder / "grpo-model", **given, **small))
@@ -109,14 +109,14 @@ def train_everywhere(folder: Path, **options: Any) -> dict[str, Any]:
 
 def break_off(run: Path, copy: Path, step: int) -> None:
     """Copy a run as if it had been killed after the checkpoint of a step."""
-    from toolorchestra.algos.hardware import ranks
+    from toolorchestra.algos.hardware import distributed
 
-    if ranks.main():
+    if distributed.is_main():
         shutil.copytree(run, copy, ignore=shutil.ignore_patterns("final", "*.lock", "*.claim"))
         for checkpoint in (copy / "checkpoints").glob("checkpoint-*"):
             if int(checkpoint.name.split("-")[1]) > step:
                 shutil.rmtree(checkpoint)
-    ranks.wait()
+    distributed.wait()
 
 
 def train_in_parts(folder: Path, configs: dict[str, Any]) -> None:
@@ -206,13 +206,13 @@ def save_time() -> None:
 def train_all(folder: Path) -> None:
     """Train what this process is there for."""
     from toolorchestra.algos import trl_trainers  # noqa: F401 - what `save_time` freezes
-    from toolorchestra.algos.hardware import ranks
+    from toolorchestra.algos.hardware import distributed
 
-    ranks.start()
+    distributed.start()
     save_time()
     drawn: dict[tuple[int, tuple[int, ...]], Any] = {}
     reward_everything(drawn)
-    if ranks.count() > 1:
+    if distributed.world_size() > 1:
         train_everywhere(folder / "two", shard=False)
         assert all(config.shard for config in train_everywhere(folder / "divided").values())
         return
@@ -347,7 +347,7 @@ def test_rollouts_on_ray_train_as_those_of_this_machine(
 
 
 if __name__ == "__main__":
-    from toolorchestra.algos.hardware import ranks
+    from toolorchestra.algos.hardware import distributed
 
-    with ranks.ending_together():
+    with distributed.ending_together():
         train_all(Path(sys.argv[1]))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from waiting import until
 
-from toolorchestra.algos.hardware.parent import end_with_parent
+from toolorchestra.algos.hardware.parent import exit_with_parent
 
 STARTER = """
 import os, subprocess, sys
@@ -23,8 +23,8 @@ child.wait()
 """
 TRAINING = """
 import signal
-from toolorchestra.algos.hardware.parent import end_with_parent
-end_with_parent()
+from toolorchestra.algos.hardware.parent import exit_with_parent
+exit_with_parent()
 signal.pause()
 """
 
@@ -52,5 +52,5 @@ def test_a_training_ends_when_the_study_that_started_it_is_killed() -> None:
 def test_a_training_on_its_own_runs_on() -> None:
     assert "TOOLORCHESTRA_PARENT" not in os.environ
     threads = threading.enumerate()
-    end_with_parent()
+    exit_with_parent()
     assert threading.enumerate() == threads  # none waits for a parent

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from toolorchestra.algos.trl_trainers import BundlingGRPOTrainer
+from toolorchestra.algos.trl_trainers import MicroBatchGRPOTrainer
 
 OLD = torch.zeros(3, 3)
 RATIOS = torch.tensor([[1.1, 1.05, 7.0], [0.5, 1.0, 0.9], [1.25, 0.8, 1.1]])
@@ -20,7 +20,7 @@ ADVANTAGES = torch.tensor([1.0, -2.0, 1.0])
 
 def trainer(logps: torch.Tensor, *, beta: float = 0.0, loss_type: str = "grpo") -> Any:
     """A trainer whose model has these log-probabilities."""
-    made = object.__new__(BundlingGRPOTrainer)
+    made = object.__new__(MicroBatchGRPOTrainer)
     made.product_ratio, made.loss_type, made.beta = True, loss_type, beta
     made.epsilon_low, made.epsilon_high = 0.2, 0.28
     made.use_vllm, made.model, made._metrics = False, SimpleNamespace(training=True), {"train": defaultdict(list)}

@@ -10,7 +10,7 @@ import pytest
 import torch
 from rich.console import Console
 
-from toolorchestra.algos.reporting.report import RunLog, closing_table, draw_curves, set_aside
+from toolorchestra.algos.reporting.report import RunLog, closing_table, draw_curves, rename_previous_run
 from toolorchestra.toolscale.common.errors import OptionError
 
 
@@ -221,10 +221,10 @@ def test_a_metric_cannot_take_the_name_of_a_column(tmp_path):
 
 def test_an_earlier_run_is_moved_aside_and_not_lost(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    assert set_aside(folder) is None
+    assert rename_previous_run(folder) is None
     for number in (1, 2):
         with RunLog(folder, tensorboard=False) as run:
             run.log("grpo", number, success=0.5)
-        assert set_aside(folder) == tmp_path / f"run.{number}"
+        assert rename_previous_run(folder) == tmp_path / f"run.{number}"
         assert (tmp_path / f"run.{number}" / "metrics.jsonl").exists()
         assert not folder.exists()

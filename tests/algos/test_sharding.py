@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from toolorchestra.agents.builtin.model import build_model
-from toolorchestra.algos.hardware import ranks, sharding
+from toolorchestra.algos.hardware import distributed, sharding
 from toolorchestra.algos.hardware.launch import launched_sharded
 from toolorchestra.algos.options.one_agent import TrainGRPO, TrainSFT
 from toolorchestra.algos.options.several_agents import TrainMSARL, TrainMultiGRPO, TrainTMATR
@@ -54,7 +54,7 @@ def test_rollouts_while_training_are_refused_in_several_processes(
 
 
 def test_a_model_that_does_not_name_its_layers_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ranks, "count", lambda: 2)
+    monkeypatch.setattr(distributed, "world_size", lambda: 2)
     with pytest.raises(OptionError, match=r"^Linear does not name its layers .* Train it without `shard`\.$"):
         sharding.shard(torch.nn.Linear(2, 2))
 

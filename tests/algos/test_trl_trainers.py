@@ -12,7 +12,7 @@ from accelerate import Accelerator
 from torch import nn
 from transformers import LlamaConfig
 
-from toolorchestra.algos.trl_trainers import BundlingGRPOTrainer, BundlingSFTTrainer
+from toolorchestra.algos.trl_trainers import MicroBatchGRPOTrainer, MicroBatchSFTTrainer
 
 
 class _Widths(nn.Module):
@@ -40,7 +40,7 @@ def test_values_and_gradients_are_those_of_the_whole_batch(rows_at_once: int | N
     places = torch.arange(before + after)
     mask = ((places >= before - prompts[:, None]) & (places < before + completions[:, None])).long()
     ids = torch.randint(1, 50, mask.shape, generator=generator) * mask
-    trainer = object.__new__(BundlingGRPOTrainer)
+    trainer = object.__new__(MicroBatchGRPOTrainer)
     trainer.accelerator, trainer.micro_batch = Accelerator(cpu=True), rows_at_once
 
     bundled, plain = _Widths(), _Widths()
@@ -60,7 +60,7 @@ def test_values_and_gradients_are_those_of_the_whole_batch(rows_at_once: int | N
     assert computed < 0.8 * mask.numel()
 
 
-@pytest.mark.parametrize("trainer", [BundlingSFTTrainer, BundlingGRPOTrainer])
+@pytest.mark.parametrize("trainer", [MicroBatchSFTTrainer, MicroBatchGRPOTrainer])
 def test_the_card_beside_checkpoints_is_ours(tmp_path: Path, trainer: Any) -> None:
     made = trainer.__new__(trainer)
     made.args, made.model_card = SimpleNamespace(output_dir=str(tmp_path)), "# GRPO on a restaurant"

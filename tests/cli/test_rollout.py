@@ -42,14 +42,14 @@ def test_rollout_records_every_episode(run: Run, folder: str, tmp_path: Path, po
 def test_rollout_fails_with_the_reasons_if_too_many_episodes_are_not_judged(
     run: Run, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    take = ToolCallingPlay._take
+    take = ToolCallingPlay._on_message
 
     def fail(self: ToolCallingPlay, agent: str, message: Any) -> None:
         if self.episode.seed == 3:
             raise ExpertError("ada: expected an answer, got status 500")
         take(self, agent, message)
 
-    monkeypatch.setattr(ToolCallingPlay, "_take", fail)
+    monkeypatch.setattr(ToolCallingPlay, "_on_message", fail)
     options = ("rollout", folder, "--episodes", 5, "--out")
     output = run(*options, tmp_path / "one.jsonl")
     assert output.code == 1
@@ -65,7 +65,7 @@ def test_rollout_fails_with_the_reasons_if_too_many_episodes_are_not_judged(
 def test_episodes_that_were_not_judged_are_played_again_by_resume(
     run: Run, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    take = ToolCallingPlay._take
+    take = ToolCallingPlay._on_message
 
     def fail(self: ToolCallingPlay, agent: str, message: Any) -> None:
         if self.episode.seed == 3:
@@ -74,7 +74,7 @@ def test_episodes_that_were_not_judged_are_played_again_by_resume(
 
     options = ("rollout", folder, "--episodes", 5, "--out", tmp_path / "one.jsonl")
     with monkeypatch.context() as down:
-        down.setattr(ToolCallingPlay, "_take", fail)
+        down.setattr(ToolCallingPlay, "_on_message", fail)
         assert run(*options).code == 1
     assert run(*options, "--resume").code == 0
     found = {episode.seed: episode.outcome for episode in read_episodes(tmp_path / "one.jsonl")}

@@ -43,14 +43,14 @@ def test_how_many_are_in_progress_changes_no_episode(make_env: Make) -> None:
 
 
 def test_an_episode_that_was_not_judged_is_played_again(make_env: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    take, faults = ToolCallingPlay._take, iter([True, True, False, False, *[True] * 3])
+    take, faults = ToolCallingPlay._on_message, iter([True, True, False, False, *[True] * 3])
 
     def fails_at_first(self: ToolCallingPlay, agent: str, message: Any) -> None:
         if next(faults):
             raise OSError("no disk")
         take(self, agent, message)
 
-    monkeypatch.setattr(ToolCallingPlay, "_take", fails_at_first)
+    monkeypatch.setattr(ToolCallingPlay, "_on_message", fails_at_first)
     found = list(play_many(make_env, lambda: make_policy("null"), resets(2)))
     assert [one.outcome for one in found] == ["failed", "infra_error"]
     assert next(faults, None) is None

@@ -63,7 +63,7 @@ def test_a_folder_that_is_renamed_takes_its_claim_along(tmp_path: Path) -> None:
     with Claim.of_folder(tmp_path / "run") as claim:
         (tmp_path / "run").rename(tmp_path / "run.1")
         with Claim.of_folder(tmp_path / "run"):
-            claim.followed_to(tmp_path / "run.1").close()
+            claim.moved_to(tmp_path / "run.1").close()
             assert not (tmp_path / "run.1" / ".lock").exists()
             with pytest.raises(InUseError):
                 Claim.of_folder(tmp_path / "run")

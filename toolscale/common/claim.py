@@ -60,7 +60,7 @@ class Claim:
             self._descriptor = _locked(path, lock)
         _held.add(self)
 
-    def followed_to(self, folder: Path) -> Claim:
+    def moved_to(self, folder: Path) -> Claim:
         """Say that the claimed folder has been renamed; returns the claim."""
         self._lock = folder / self._lock.name
         return self

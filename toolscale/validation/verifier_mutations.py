@@ -42,7 +42,7 @@ class AlteredEpisode(msgspec.Struct, frozen=True):
     answer: str
 
 
-class Surprise(msgspec.Struct, frozen=True):
+class UnexpectedVerdict(msgspec.Struct, frozen=True):
     """An episode judged against expectation, and why."""
 
     task_id: str
@@ -59,7 +59,7 @@ class VerifierReport(msgspec.Struct):
     killed: Counter[str] = msgspec.field(default_factory=Counter)
     variants: Counter[str] = msgspec.field(default_factory=Counter)
     accepted: Counter[str] = msgspec.field(default_factory=Counter)
-    surprises: list[Surprise] = []
+    surprises: list[UnexpectedVerdict] = []
 
     @property
     def kill_rate(self) -> float:
@@ -145,7 +145,7 @@ def try_verifier(domain: Domain, tasks: Sequence[Task], progress: Callable[[], o
             report.mutants[episode.kind] += 1
             if verdict.solved:
                 report.surprises.append(
-                    Surprise(task.id, episode.kind, episode.detail, *_why(domain, task, episode, session))
+                    UnexpectedVerdict(task.id, episode.kind, episode.detail, *_why(domain, task, episode, session))
                 )
             else:
                 report.killed[episode.kind] += 1
@@ -154,7 +154,9 @@ def try_verifier(domain: Domain, tasks: Sequence[Task], progress: Callable[[], o
             if verdict.solved:
                 report.accepted[episode.kind] += 1
             else:
-                report.surprises.append(Surprise(task.id, episode.kind, episode.detail, str(verdict), equivalent=False))
+                report.surprises.append(
+                    UnexpectedVerdict(task.id, episode.kind, episode.detail, str(verdict), equivalent=False)
+                )
         if progress is not None:
             progress()
     session.close()

@@ -23,7 +23,7 @@ from typing import Any, Self
 import msgspec
 
 from toolorchestra.toolscale.common.errors import OptionError
-from toolorchestra.toolscale.workers import central
+from toolorchestra.toolscale.workers import driver_calls
 from toolorchestra.toolscale.workers.units import AHEAD, Unit, WorkerError, outcome, packed, perform
 
 _SPAWN = multiprocessing.get_context("spawn")
@@ -126,7 +126,7 @@ class ProcessExecutor:
         """End all workers; nothing happens the second time."""
         self._stop()
         self._central.close()
-        central.close()
+        driver_calls.close()
 
     def __enter__(self) -> Self:
         return self
@@ -182,7 +182,7 @@ def _begin(life: Connection, address: Any, key: bytes) -> None:
             connection.send_bytes(payload)
             return connection.recv_bytes()
 
-    central.connect(call)
+    driver_calls.connect(call)
     threading.Thread(target=_end_with, args=(life,), daemon=True).start()
 
 

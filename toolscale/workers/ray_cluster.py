@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any, Self
 
 from toolorchestra.toolscale.common.errors import OptionError, install_line
-from toolorchestra.toolscale.workers import central
+from toolorchestra.toolscale.workers import driver_calls
 from toolorchestra.toolscale.workers.units import AHEAD, Unit, WorkerError, outcome, packed, perform
 
 _CALLS_AT_A_TIME = 64
@@ -136,7 +136,7 @@ def perform_on_node(version: str, place: Any, payload: bytes) -> bytes:
             f"Expected toolorchestra {version} on every node of the cluster, {os.uname().nodename} has {here}. Install "
             "the same version on all nodes."
         )
-    central.connect(lambda payload: ray.get(place.perform.remote(payload)))
+    driver_calls.connect(lambda payload: ray.get(place.perform.remote(payload)))
     return perform(payload)
 
 

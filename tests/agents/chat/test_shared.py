@@ -13,7 +13,7 @@ from toolorchestra.agents.chat.shared import SharedChat
 from toolorchestra.agents.experts.catalog import Catalog
 from toolorchestra.agents.experts.evaluation import ExpertTask, ask
 from toolorchestra.toolscale.common.errors import ExpertError, OptionError
-from toolorchestra.toolscale.workers import central
+from toolorchestra.toolscale.workers import driver_calls
 from toolorchestra.toolscale.workers.processes import ProcessExecutor
 from toolorchestra.toolscale.workers.units import Executor, Unit
 
@@ -24,7 +24,7 @@ TASKS = [ExpertTask(key=str(number), instruction=f"What is {number}?", answer="7
 def _closed() -> Iterator[None]:
     """Close the models that live in this process; where workers are used, their executor does so."""
     yield
-    central.close()
+    driver_calls.close()
 
 
 def limited_catalog(tmp_path: Path, url: str) -> Catalog:

@@ -116,7 +116,7 @@ def test_an_infrastructure_error_truncates(routing: RoutingEnv, monkeypatch: pyt
     def fail(*_: object) -> None:
         raise OSError("the disk is gone")
 
-    monkeypatch.setattr(routing.env.play, "_take", fail)
+    monkeypatch.setattr(routing.env.play, "_on_message", fail)
     _, reward, terminated, truncated, info = routing.step(1)
     assert (reward, terminated, truncated, info["outcome"]) == (0.0, False, True, "infra_error")
 

@@ -63,7 +63,7 @@ def test_an_infrastructure_error_is_no_reward(game: Served, monkeypatch: pytest.
     def fail(*_: object) -> None:
         raise OSError("the disk is gone")
 
-    monkeypatch.setattr(game.env.unwrapped.play, "_take", fail)
+    monkeypatch.setattr(game.env.unwrapped.play, "_on_message", fail)
     told = game.step("Hello.")
     assert (told.done, told.reward, told.info["outcome"]) == (True, None, "infra_error")
     assert "disk" not in str(told)

@@ -76,7 +76,7 @@ def test_an_infrastructure_error_fails_the_trajectory(monkeypatch: pytest.Monkey
     def fail(*_: object) -> None:
         raise OSError("gone")
 
-    monkeypatch.setattr(env._game.env.unwrapped.play, "_take", fail)
+    monkeypatch.setattr(env._game.env.unwrapped.play, "_on_message", fail)
     with pytest.raises(RuntimeError, match="infra_error"):
         env.step("Hello.")
 

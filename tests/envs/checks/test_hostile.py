@@ -164,7 +164,7 @@ def test_an_error_of_a_tool_is_found(wrong: Callable[..., list[str]], monkeypatc
     def take(self: ToolCallingPlay, agent: str, message: Any) -> None:
         raise OSError("no disk")
 
-    monkeypatch.setattr(ToolCallingPlay, "_take", take)
+    monkeypatch.setattr(ToolCallingPlay, "_on_message", take)
     found = wrong()
     assert len(found) == 40
     assert all(line.startswith("infra_error: OSError: no disk; action ") for line in found)

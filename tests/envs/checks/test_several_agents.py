@@ -84,13 +84,13 @@ def test_a_history_that_is_not_the_agents_own_is_found(monkeypatch: pytest.Monke
 
 def test_chance_that_does_not_follow_the_seed_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     count = iter(range(10**9))
-    take = MSARLPlay._take
+    take = MSARLPlay._on_message
 
     def counting(self: MSARLPlay, agent: str, reply: str) -> None:
         take(self, agent, reply)
         self.episode.cost += next(count)
 
-    monkeypatch.setattr(MSARLPlay, "_take", counting)
+    monkeypatch.setattr(MSARLPlay, "_on_message", counting)
     found = failed()  # PettingZoo's tests and the check of snapshots play an episode again as well
     assert set(found) == {"pettingzoo", "determinism", "snapshot"}
     assert found["determinism"] == "AssertionError: the records of seed 0 differ"
@@ -119,12 +119,12 @@ def test_branches_that_share_a_record_are_found(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_message_that_breaks_the_environment_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    take = MSARLPlay._take
+    take = MSARLPlay._on_message
 
     def fussy(self: MSARLPlay, agent: str, message: ModelMessage) -> None:
         if not message.text:
             raise ValueError("silence")
         take(self, agent, message)
 
-    monkeypatch.setattr(MSARLPlay, "_take", fussy)
+    monkeypatch.setattr(MSARLPlay, "_on_message", fussy)
     assert failed() == {"hostile": "AssertionError: ValueError: silence"}

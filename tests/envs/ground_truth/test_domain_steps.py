@@ -10,8 +10,8 @@ import msgspec
 import pytest
 from answering import right
 
+from toolorchestra.agents.experts.specialties import HARDER_OUTSIDE, MISTAKES
 from toolorchestra.agents.experts.specification import Role
-from toolorchestra.agents.experts.trades import MISPLACED, MISTAKES
 from toolorchestra.agents.policies.base import write_calls
 from toolorchestra.agents.policies.scripted_questions import UNINFORMED, named as named_call
 from toolorchestra.agents.problems import Step
@@ -189,11 +189,11 @@ def test_the_answer_needs_its_facts_and_the_request(desk: Desk) -> None:
     [
         ("generalist", "ask_price", 0, 0.0),
         ("query", "ask_price", 0, 0.0),
-        ("code", "ask_price", 0, MISPLACED),
-        ("math", "ask_price", 0, MISPLACED),
+        ("code", "ask_price", 0, HARDER_OUTSIDE),
+        ("math", "ask_price", 0, HARDER_OUTSIDE),
         ("code", "drop_order", 0, 0.0),
-        ("query", "drop_order", 0, MISPLACED),
-        ("math", "drop_order", 0, MISPLACED),
+        ("query", "drop_order", 0, HARDER_OUTSIDE),
+        ("math", "drop_order", 0, HARDER_OUTSIDE),
     ],
 )
 def test_work_that_does_not_suit_a_trade_is_harder_and_goes_wrong_in_its_own_way(

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from toolorchestra.agents.experts.trades import MISPLACED
+from toolorchestra.agents.experts.specialties import HARDER_OUTSIDE
 from toolorchestra.agents.policies.scripted_questions import UNINFORMED
 from toolorchestra.envs.ground_truth.given import UNCLEAR, UNKNOWN, Given, repeats, unclear
 from toolorchestra.envs.ground_truth.sums import asked_sum, sum_problem
@@ -61,7 +61,7 @@ def test_a_sum_has_a_step_for_each_operation_and_is_no_work_for_a_query_writer()
     assert [step.difficulty for step in problem.steps] == [0.0, 0.0]
     assert problem.steps[-1].answer == "10"
     assert "10" not in problem.steps[-1].wrong
-    assert sum_problem("q/1", "2 * 3", "query").steps[-1].difficulty == MISPLACED
+    assert sum_problem("q/1", "2 * 3", "query").steps[-1].difficulty == HARDER_OUTSIDE
 
 
 @pytest.mark.parametrize("name", ["restaurant", "railway", "finance", "weather"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolorchestra.agents.experts.trades import MISPLACED
+from toolorchestra.agents.experts.specialties import HARDER_OUTSIDE
 from toolorchestra.agents.policies.scripted_questions import UNINFORMED
 from toolorchestra.envs.ground_truth.given import UNCLEAR, Given
 from toolorchestra.envs.ground_truth.parts import Part, parts_of, problem_of
@@ -96,7 +96,11 @@ def test_where_only_the_answer_is_known_what_is_about_the_question_is_vague() ->
 
 def test_a_query_writer_is_worse_at_what_must_be_thought_out() -> None:
     whole = Given(request=task().instruction)
-    for given, harder in ((Given(PARTS[1].question), 0.0), (Given(PARTS[2].question), MISPLACED), (whole, MISPLACED)):
+    for given, harder in (
+        (Given(PARTS[1].question), 0.0),
+        (Given(PARTS[2].question), HARDER_OUTSIDE),
+        (whole, HARDER_OUTSIDE),
+    ):
         usual, writer = (QuestionRequest(task(), PARTS, given, role).problem() for role in ("generalist", "query"))
         assert writer.steps[-1].difficulty == usual.steps[-1].difficulty + harder
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from toolorchestra.envs.masorchestra.design import Agent, Design
-from toolorchestra.envs.masorchestra.design_runner import AgentJob, Ask, RunLimits, run_design, was_run
+from toolorchestra.envs.masorchestra.design_runner import AgentRun, Ask, RunLimits, run_design, was_run
 from toolorchestra.envs.masorchestra.orchestrators import random_design
 from toolorchestra.envs.records.episode import CallRecord
 from toolorchestra.toolscale.common.errors import ExpertError, OptionError
@@ -37,7 +37,7 @@ DIAMOND = graph(
 def answering(seconds: float = 1.0, cost: float = 0.5, **by_agent: float) -> Ask:
     """Agents that answer with their id; seconds may differ by agent."""
 
-    def ask(work: AgentJob) -> ToolResult:
+    def ask(work: AgentRun) -> ToolResult:
         took = by_agent.get(work.agent.id, seconds)
         return ToolResult(Status.OK, work.agent.id, cost=cost, seconds=took, tokens=(10, 2))
 
@@ -48,7 +48,7 @@ def test_all_agents_of_a_rank_of_a_wide_diamond_are_at_work_at_the_same_time() -
     ranks = {"start": 1, "w": 8, "m": 4, "n": 2, "end": 1}
     together = {rank: threading.Barrier(size, timeout=60) for rank, size in ranks.items()}
 
-    def ask(work: AgentJob) -> ToolResult:
+    def ask(work: AgentRun) -> ToolResult:
         together[work.agent.id.rstrip("0123456789")].wait()  # nobody answers before all of the rank are asked
         return ToolResult.ok("done")
 
@@ -74,7 +74,7 @@ class Conductor:
         self._ends: dict[str, float] = {}  # of agents at work
         self._ended: set[str] = set()
 
-    def ask(self, work: AgentJob) -> ToolResult:
+    def ask(self, work: AgentRun) -> ToolResult:
         with self._changed:
             self._ends[work.agent.id] = self.now + self._seconds(work.agent.id)
             self._changed.notify_all()
@@ -106,7 +106,7 @@ def critical_path(design: Design, seconds: Callable[[str], float]) -> float:
 def digesting(seed: int = 0) -> Ask:
     """Agents whose answer depends on all that they read; some fail the first time, and some always."""
 
-    def ask(work: AgentJob) -> ToolResult:
+    def ask(work: AgentRun) -> ToolResult:
         digest = zlib.crc32(f"{seed}/{work.text}/{sorted(work.given.items())}".encode())
         if digest % 11 == 0 or (digest % 5 == 0 and not work.attempt):
             return ToolResult(Status.EXEC_ERR, error=f"no luck {digest}", cost=0.25, tokens=(1, 0), seconds=1.0)
@@ -164,7 +164,7 @@ def test_cancelling_leaves_no_thread_behind_and_starts_no_further_agent(seed: in
     at_work: list[threading.Thread] = []
     enough, lock = min(3, design.shape.agents), threading.Lock()
 
-    def ask(work: AgentJob) -> ToolResult:
+    def ask(work: AgentRun) -> ToolResult:
         with lock:
             started.append(work.agent.id)
             place = len(started)
@@ -188,7 +188,7 @@ def test_cancelling_leaves_no_thread_behind_and_starts_no_further_agent(seed: in
 def test_an_agent_that_is_left_behind_is_not_asked_again() -> None:
     started = []
 
-    def ask(work: AgentJob) -> ToolResult:
+    def ask(work: AgentRun) -> ToolResult:
         started.append(work.attempt)
         assert work.stop.wait(60)
         return ToolResult.failed("too late")
@@ -203,7 +203,7 @@ def test_an_agent_that_is_left_behind_is_not_asked_again() -> None:
 def test_a_hanging_agent_is_cut_at_its_timeout_and_its_dependants_are_marked() -> None:
     freed = threading.Event()
 
-    def ask(work: AgentJob) -> ToolResult:
+    def ask(work: AgentRun) -> ToolResult:
         if work.agent.id == "w0":
             freed.wait(60)
         return ToolResult.ok("done")
@@ -234,7 +234,7 @@ def test_no_more_agents_work_at_a_time_than_the_limit_allows(clock: str) -> None
     at_work, most, lock = 0, 0, threading.Lock()
     three = threading.Barrier(3, timeout=60)
 
-    def ask(work: AgentJob) -> ToolResult:
+    def ask(work: AgentRun) -> ToolResult:
         nonlocal at_work, most
         with lock:
             at_work += 1
@@ -256,9 +256,9 @@ def test_no_more_agents_work_at_a_time_than_the_limit_allows(clock: str) -> None
 
 
 def test_the_reply_takes_the_place_of_a_reference_and_is_not_read_again() -> None:
-    started: dict[str, AgentJob] = {}
+    started: dict[str, AgentRun] = {}
 
-    def ask(work: AgentJob) -> ToolResult:
+    def ask(work: AgentRun) -> ToolResult:
         started[work.agent.id] = work
         return ToolResult.ok({"a": "${b} costs $5", "b": "7"}.get(work.agent.id, "done"))
 
@@ -276,7 +276,7 @@ def test_the_reply_takes_the_place_of_a_reference_and_is_not_read_again() -> Non
 
 
 def test_agents_are_given_whole_replies_and_the_run_answers_what_is_found_in_the_last() -> None:
-    def ask(work: AgentJob) -> ToolResult:
+    def ask(work: AgentRun) -> ToolResult:
         return ToolResult.ok(f"{work.agent.id} thinks: 4" if work.agent.id == "a" else f"[{work.input}|{work.given}]")
 
     run = run_design(graph(reader("a"), reader("b", "a")), "?", ask, read=lambda reply: reply[-1] + "!")
@@ -297,7 +297,7 @@ def test_a_direct_answer_needs_no_agent() -> None:
 
 
 def failing(times: int, error: Exception | None = None) -> Ask:
-    def ask(work: AgentJob) -> ToolResult:
+    def ask(work: AgentRun) -> ToolResult:
         if work.attempt < times:
             if error is not None:
                 raise error
@@ -326,7 +326,7 @@ def test_an_agent_that_keeps_failing_is_recorded_as_failed_and_gives_no_answer()
 
 
 def test_a_model_that_cannot_be_reached_breaks_the_run_but_not_the_other_agents() -> None:
-    def ask(work: AgentJob) -> ToolResult:
+    def ask(work: AgentRun) -> ToolResult:
         if work.agent.id == "a":
             raise ExpertError("the server is down")
         return ToolResult.ok("done")

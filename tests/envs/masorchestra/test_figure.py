@@ -4,7 +4,7 @@ import xml.etree.ElementTree as ET
 
 from toolorchestra.envs.masorchestra import figure
 from toolorchestra.envs.masorchestra.design import Agent, Design
-from toolorchestra.envs.masorchestra.design_runner import AgentJob, DesignRun, RunLimits, run_design
+from toolorchestra.envs.masorchestra.design_runner import AgentRun, DesignRun, RunLimits, run_design
 from toolorchestra.toolscale.tools.tool import Status, ToolResult
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -23,7 +23,7 @@ DESIGN = Design(
 
 
 def run() -> DesignRun:
-    def ask(work: AgentJob) -> ToolResult:
+    def ask(work: AgentRun) -> ToolResult:
         if work.agent.id == "A":
             return ToolResult.failed("x < 5 is unknown")
         return ToolResult(Status.OK, f"answer of {work.agent.id}", cost=0.25, seconds=2.0)

@@ -19,7 +19,7 @@ from toolorchestra.toolscale.tasks.session import Session
 from toolorchestra.toolscale.tasks.task import Task
 from toolorchestra.toolscale.tools.guess import Guesser
 from toolorchestra.toolscale.tools.tool import Status, ToolResult
-from toolorchestra.toolscale.validation.verifier_mutations import Surprise, try_verifier
+from toolorchestra.toolscale.validation.verifier_mutations import UnexpectedVerdict, try_verifier
 
 
 class DomainSession(Session):
@@ -98,6 +98,6 @@ def damage(domain: Domain) -> Iterator[Callable[[str], str]]:
 
 
 @pytest.fixture
-def surprises(domain: Domain, tasks: list[Task]) -> list[Surprise]:
+def surprises(domain: Domain, tasks: list[Task]) -> list[UnexpectedVerdict]:
     """What the mutation test of the verifier finds on a task of each intent, and of each that may be refused."""
     return try_verifier(domain, list({(task.intent, task.refuses): task for task in tasks}.values())).surprises

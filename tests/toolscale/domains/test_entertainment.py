@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from toolorchestra.toolscale.tools.tool import Status
-from toolorchestra.toolscale.validation.verifier_mutations import Surprise
+from toolorchestra.toolscale.validation.verifier_mutations import UnexpectedVerdict
 
 TEN = ["C1", "C2", "C3", "C4", "C5", "C6", "C7", "C8", "D1", "D2"]
 
@@ -121,5 +121,5 @@ def test_records_that_break_a_rule_are_noticed(damage: Callable[[str], str], rul
     assert rule in damage(sql)
 
 
-def test_the_verifier_tells_right_from_wrong_in_every_intent(surprises: list[Surprise]) -> None:
+def test_the_verifier_tells_right_from_wrong_in_every_intent(surprises: list[UnexpectedVerdict]) -> None:
     assert not surprises

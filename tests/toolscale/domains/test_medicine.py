@@ -7,7 +7,7 @@ import pytest
 
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.tools.tool import Status
-from toolorchestra.toolscale.validation.verifier_mutations import Surprise
+from toolorchestra.toolscale.validation.verifier_mutations import UnexpectedVerdict
 
 
 def prescription(patient: str, product: str, per_day: int, *, clinician: str = "C01", **more: int) -> dict[str, Any]:
@@ -105,5 +105,5 @@ def test_records_that_break_a_rule_are_noticed(damage: Callable[[str], str], rul
     assert rule in damage(sql)
 
 
-def test_the_verifier_tells_right_from_wrong_in_every_intent(surprises: list[Surprise]) -> None:
+def test_the_verifier_tells_right_from_wrong_in_every_intent(surprises: list[UnexpectedVerdict]) -> None:
     assert not surprises

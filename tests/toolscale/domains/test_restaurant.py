@@ -15,7 +15,7 @@ from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_folder import make_domain
 from toolorchestra.toolscale.evolution.operators import OPERATORS
 from toolorchestra.toolscale.tasks.task import Task
-from toolorchestra.toolscale.validation.verifier_mutations import Surprise
+from toolorchestra.toolscale.validation.verifier_mutations import UnexpectedVerdict
 
 OF_THE_PAPER = [
     "look_calendar",
@@ -217,5 +217,5 @@ def test_the_initial_records_keep_their_rules(domain: Domain) -> None:
     connection.close()
 
 
-def test_the_verifier_tells_right_from_wrong_in_every_intent(surprises: list[Surprise]) -> None:
+def test_the_verifier_tells_right_from_wrong_in_every_intent(surprises: list[UnexpectedVerdict]) -> None:
     assert not [surprise for surprise in surprises if not surprise.equivalent]

@@ -7,7 +7,7 @@ import pytest
 
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.tools.tool import Status
-from toolorchestra.toolscale.validation.verifier_mutations import Surprise
+from toolorchestra.toolscale.validation.verifier_mutations import UnexpectedVerdict
 
 
 def test_some_intents_are_held_out(domain: Domain) -> None:
@@ -118,5 +118,5 @@ def test_a_planted_violation_breaks_a_rule(damage: Callable[[str], str], planted
     assert rule in damage(planted)
 
 
-def test_the_verifier_tells_right_from_wrong_in_every_intent(surprises: list[Surprise]) -> None:
+def test_the_verifier_tells_right_from_wrong_in_every_intent(surprises: list[UnexpectedVerdict]) -> None:
     assert not [surprise for surprise in surprises if not surprise.equivalent]

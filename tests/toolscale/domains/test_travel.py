@@ -11,7 +11,7 @@ import pytest
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.tasks.task import Task
 from toolorchestra.toolscale.tools.tool import Status
-from toolorchestra.toolscale.validation.verifier_mutations import Surprise
+from toolorchestra.toolscale.validation.verifier_mutations import UnexpectedVerdict
 
 
 def opened(session: Any, city: str, departs: str, returns: str, *travellers: str, contact: str = "T043") -> str:
@@ -160,5 +160,5 @@ def test_records_that_contradict_each_other_are_found(damage: Callable[[str], st
     assert rule in damage(change)
 
 
-def test_the_verifier_tells_right_from_wrong_in_every_intent(surprises: list[Surprise]) -> None:
+def test_the_verifier_tells_right_from_wrong_in_every_intent(surprises: list[UnexpectedVerdict]) -> None:
     assert not [surprise for surprise in surprises if not surprise.equivalent]

@@ -17,7 +17,7 @@ from toolorchestra.agents.experts.specification import Role
 WorkKind = Literal["lookup", "change", "computation", "answer"]
 """Kinds of work: finding something out, changing the state of the world, calculating, and wording the answer."""
 
-MISPLACED = 2.5
+HARDER_OUTSIDE = 2.5
 """How much harder, in logits, work is for a trade that it does not suit: an estimate. A model that is right in 98 % of
 what suits it is right in 80 % then."""
 
@@ -38,10 +38,10 @@ MISTAKES: Mapping[Role, str] = {
 """What comes of work that does not suit a role, when it goes wrong."""
 
 
-def is_misplaced(role: Role | None, work: WorkKind) -> bool:
+def outside_specialty(role: Role | None, work: WorkKind) -> bool:
     """Return whether a kind of work does not suit a role; None is a model without one.
 
-    >>> is_misplaced("query", "computation"), is_misplaced("math", "computation"), is_misplaced(None, "lookup")
-    (True, False, False)
+    >>> outside_specialty("query", "computation"), outside_specialty("math", "computation")
+    (True, False)
     """
     return role is not None and work in UNSUITED[role]

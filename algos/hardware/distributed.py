@@ -90,10 +90,10 @@ def device() -> torch.device:
     """Return the device of this process."""
     if not torch.cuda.is_available():
         return torch.device("cpu")
-    return torch.device("cuda", torch.cuda.current_device()) if count() > 1 else torch.device("cuda")
+    return torch.device("cuda", torch.cuda.current_device()) if world_size() > 1 else torch.device("cuda")
 
 
-def count() -> int:
+def world_size() -> int:
     """Return the number of processes."""
     return distributed.get_world_size() if distributed.is_initialized() else 1
 
@@ -103,57 +103,57 @@ def rank() -> int:
     return distributed.get_rank() if distributed.is_initialized() else 0
 
 
-def main() -> bool:
+def is_main() -> bool:
     """Whether this is the process that writes."""
     return rank() == 0
 
 
 def wait() -> None:
     """Wait until all processes are here."""
-    if count() > 1:
+    if world_size() > 1:
         gather(None)  # a barrier of NCCL would have to be told the device
 
 
 def gather(value: T) -> list[T]:
     """Return the value that each process has, by rank."""
-    if count() == 1:
+    if world_size() == 1:
         return [value]
-    found: list[Any] = [None] * count()
+    found: list[Any] = [None] * world_size()
     distributed.all_gather_object(found, value)
     return found
 
 
 def from_main(make: Callable[[], T]) -> T:
     """Return what rank 0 makes, in every process."""
-    if count() == 1:
+    if world_size() == 1:
         return make()
-    made: list[Any] = [make() if main() else None]
+    made: list[Any] = [make() if is_main() else None]
     distributed.broadcast_object_list(made)
     return made[0]  # type: ignore[no-any-return]  # as `make` made it
 
 
-def share(items: Sequence[T]) -> Sequence[T]:
+def shard(items: Sequence[T]) -> Sequence[T]:
     """Return those of the items that are this process's: every so-manieth, beginning with that of its rank."""
-    return items[rank() :: count()]
+    return items[rank() :: world_size()]
 
 
-def merge(own: Sequence[T]) -> list[T]:
+def all_gather(own: Sequence[T]) -> list[T]:
     """Return what all processes made of their shares, in the order of the items."""
-    if count() == 1:
+    if world_size() == 1:
         return list(own)
     parts = gather(list(own))
-    return [parts[n % count()][n // count()] for n in range(sum(map(len, parts)))]
+    return [parts[n % world_size()][n // world_size()] for n in range(sum(map(len, parts)))]
 
 
-def divided(total: int, what: str, remedy: str) -> int:
+def require_divisible(total: int, what: str, remedy: str) -> int:
     """Return the part of a number that each process has.
 
     Raises:
         OptionError: The processes cannot have equal parts.
     """
-    if total % count():
-        raise OptionError(f"{total} {what} cannot be shared among {count()} processes. {remedy}")
-    return total // count()
+    if total % world_size():
+        raise OptionError(f"{total} {what} cannot be shared among {world_size()} processes. {remedy}")
+    return total // world_size()
 
 
 @torch.no_grad()
@@ -162,24 +162,24 @@ def add_gradients(parameters: Iterable[torch.nn.Parameter], *, mean: bool = Fals
 
     Those of models that are divided over the processes are their mean already.
     """
-    if count() == 1:
+    if world_size() == 1:
         return
     trained = [parameter for parameter in parameters if parameter.requires_grad]
     for parameter in trained:
         if parameter.grad is None:
             parameter.grad = torch.zeros_like(parameter)
         if isinstance(parameter.grad, DTensor):
-            parameter.grad.mul_(1 if mean else count())
+            parameter.grad.mul_(1 if mean else world_size())
             continue
         distributed.all_reduce(parameter.grad)
         if mean:
-            parameter.grad /= count()
+            parameter.grad /= world_size()
 
 
 @contextmanager
 def written(folder: Path) -> Iterator[Path | None]:
     """Yield the draft of a folder (`whole_folder`) to rank 0, and None to others, which wait until it is written."""
-    if main():
+    if is_main():
         with whole_folder(folder) as draft:
             yield draft
     else:
@@ -199,7 +199,7 @@ def ending_together() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if count() == 1:
+        if world_size() == 1:
             raise
         try:
             first = distributed.distributed_c10d._get_default_store().compare_set(_FAILED, "", str(rank()))
@@ -209,7 +209,7 @@ def ending_together() -> Iterator[None]:
             sys.exit(1)
         if isinstance(error, distributed.DistError) or "gloo" in str(error):
             raise TrainingError(
-                f"The connection of process {rank()} to another of the {count()} processes broke: that one may have "
-                "been killed, for instance for memory. Add --resume to continue from the last checkpoint."
+                f"The connection of process {rank()} to another of the {world_size()} processes broke: that one may "
+                "have been killed, for instance for memory. Add --resume to continue from the last checkpoint."
             ) from error
         raise

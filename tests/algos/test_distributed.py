@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from toolorchestra.algos.hardware import ranks
+from toolorchestra.algos.hardware import distributed
 from toolorchestra.algos.trl_trainers import run_trainer
 from toolorchestra.toolscale.common.errors import OptionError, TrainingError
 
@@ -18,20 +18,20 @@ from toolorchestra.toolscale.common.errors import OptionError, TrainingError
 @pytest.mark.parametrize("count", [1, 2, 3])
 @pytest.mark.parametrize("total", [0, 1, 5, 6])
 def test_shares_are_merged_in_the_order_of_the_items(monkeypatch: pytest.MonkeyPatch, count: int, total: int) -> None:
-    monkeypatch.setattr(ranks, "count", lambda: count)
+    monkeypatch.setattr(distributed, "world_size", lambda: count)
     shares: list[list[int]] = []
     for rank in range(count):
-        monkeypatch.setattr(ranks, "rank", lambda rank=rank: rank)
-        shares.append(list(ranks.share(list(range(total)))))
-    monkeypatch.setattr(ranks, "gather", lambda own: shares)
-    assert ranks.merge(shares[0]) == list(range(total))
+        monkeypatch.setattr(distributed, "rank", lambda rank=rank: rank)
+        shares.append(list(distributed.shard(list(range(total)))))
+    monkeypatch.setattr(distributed, "gather", lambda own: shares)
+    assert distributed.all_gather(shares[0]) == list(range(total))
 
 
 def test_what_processes_cannot_have_equal_parts_of_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ranks, "count", lambda: 4)
-    assert ranks.divided(8, "groups", "") == 2
+    monkeypatch.setattr(distributed, "world_size", lambda: 4)
+    assert distributed.require_divisible(8, "groups", "") == 2
     with pytest.raises(OptionError, match=r"^6 groups cannot be shared among 4 processes\. Choose"):
-        ranks.divided(6, "groups", "Choose `groups` accordingly.")
+        distributed.require_divisible(6, "groups", "Choose `groups` accordingly.")
 
 
 def test_a_run_with_fewer_steps_than_asked_fails() -> None:
@@ -73,25 +73,25 @@ def test_what_no_learner_trains_with_is_refused_with_the_way_out(
         monkeypatch.delenv(name)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert re.search(message, ranks._refused())
+    assert re.search(message, distributed._refused())
 
 
 SCRIPT = """
 import os, sys, time
-from toolorchestra.algos.hardware import ranks
+from toolorchestra.algos.hardware import distributed
 from toolorchestra.algos.trainer import run_script
 from toolorchestra.algos.options.one_agent import TrainSFT
 from toolorchestra.toolscale.common.errors import OptionError
 
 def train(config):
-    assert ranks.gather(ranks.rank()) == [0, 1]
-    assert ranks.from_main(lambda: f"made by {ranks.rank()}") == "made by 0"
-    assert ranks.merge([n * n for n in ranks.share(range(5))]) == [0, 1, 4, 9, 16]
-    if ranks.rank() == 1:
+    assert distributed.gather(distributed.rank()) == [0, 1]
+    assert distributed.from_main(lambda: f"made by {distributed.rank()}") == "made by 0"
+    assert distributed.all_gather([n * n for n in distributed.shard(range(5))]) == [0, 1, 4, 9, 16]
+    if distributed.rank() == 1:
         if config.seed == 1:
             os._exit(9)  # as if killed
         raise OptionError("the disk of the second is empty")
-    ranks.wait()
+    distributed.wait()
 
 run_script(TrainSFT, train)
 """

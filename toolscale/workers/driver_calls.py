@@ -1,7 +1,7 @@
 """Functions that run in one place for all workers.
 
 What must be counted over all workers (requests per minute, dollars of a budget) is kept in one process: that of the
-command, or with Ray an actor beside it. `call_centrally` runs a function there. Called in that process itself, or where
+command, or with Ray an actor beside it. `call_in_driver` runs a function there. Called in that process itself, or where
 there are no workers, it is a plain call.
 """
 
@@ -27,7 +27,7 @@ def is_worker() -> bool:
     return _place is not None
 
 
-def call_centrally(function: Callable[..., Any], *arguments: Any) -> Any:
+def call_in_driver(function: Callable[..., Any], *arguments: Any) -> Any:
     """Run a function of a module in the one place and return its result, or raise its exception."""
     if _place is None:
         return function(*arguments)
