@@ -2,8 +2,8 @@
 
 ::
 
-    options, options_one_agent,      of all learners, of those of one agent,
-    options_several_agents           and of those of several
+    options, one_agent,              of all learners, of those of one agent,
+    several_agents                   and of those of several
     config_files                     from the command line and YAML files
     smoke, dry_run                   shrunk to seconds; what a run needs
     context                          what a model can read
