@@ -26,7 +26,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -48,11 +48,14 @@ from toolorchestra.algos.reporting import call_statistics, design_statistics
 from toolorchestra.algos.reporting.evaluation import PolicyScores, evaluate, outcomes_of, reference, rewards_of
 from toolorchestra.algos.reporting.stats import Interval, known_mean, paired_bootstrap
 from toolorchestra.algos.rollout.engine import RolloutEngine, Row
-from toolorchestra.algos.rollout.generation import make_generation
+from toolorchestra.algos.rollout.generation import Generation, make_generation
 from toolorchestra.algos.rollout_worker import AsyncGroupRollouts
 from toolorchestra.algos.starts import Start, make_env, starts
 from toolorchestra.algos.trainer import Report, Trainer, checkpoint_to_resume, run_script
 from toolorchestra.toolscale.common.errors import OptionError
+
+if TYPE_CHECKING:
+    from trl import GRPOConfig
 
 
 def warm_up(config: TrainGRPO, report: Report = lambda step, metrics: None) -> TokenPolicy:
@@ -130,27 +133,55 @@ def fit(
     os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"  # rollout_func is announced as experimental; TRL's version is pinned
     with watch("Loading TRL", 0):
         from datasets import Dataset
-        from trl import GRPOConfig
 
-        from toolorchestra.algos.trl_trainers import (
-            MetricsCallback,
-            MicroBatchGRPOTrainer,
-            run_trainer,
-            settings,
-            trained,
-        )
+        from toolorchestra.algos.trl_trainers import MetricsCallback, MicroBatchGRPOTrainer, run_trainer, trained
 
-    generation, folder = rollouts.generation, config.output / "checkpoints"
+    generation = rollouts.generation
     checkpoint = checkpoint_to_resume(config)
     if checkpoint:
         rollouts.curriculum.restore(json.loads((checkpoint / "curriculum.json").read_text(encoding="utf-8")))
+    bookkeeper = MetricsCallback(rollouts, report, judge)
+    trainer = MicroBatchGRPOTrainer(
+        model=trained(policy.model),
+        reward_funcs=advantages_as_rewards,
+        args=_arguments(config, generation),
+        train_dataset=Dataset.from_dict({"prompt": [str(n) for n in range(config.groups)]}),
+        processing_class=policy.tokenizer,
+        rollout_func=rollouts,
+        callbacks=[bookkeeper],
+        product_ratio=config.ratio == "product",
+    )
+    trainer.model_card = card(config, "grpo", "Checkpoints")
+    trainer.watch = watch
+    trainer.gib, trainer.micro_batch = config.memory, config.micro_batch
+    if isinstance(rollouts.start, AdapterReference) and rollouts.start.key is None and config.beta:
+        # TRL's copy of an untrained adapter: it switches the adapter off instead
+        policy.model.host.delete_adapter("ref")
+    if config.beta and config.tracks_kl and rollouts.start is None:
+        rollouts.start = trainer.ref_model  # TRL's copy of the starting model serves both
+    bookkeeper.mismatch = trainer.mismatch
+    generation.attach(trainer, policy)
+    if config.importance_limit and not trainer.use_vllm:
+        trainer.correct_importance()
+    try:
+        run_trainer(trainer, policy.model, checkpoint)
+    finally:
+        rollouts.close()
+
+
+def _arguments(config: TrainGRPO, generation: Generation) -> GRPOConfig:
+    """Return TRL's configuration of a run with these options."""
+    from trl import GRPOConfig
+
+    from toolorchestra.algos.trl_trainers import settings
+
     distributed.require_divisible(config.groups, "groups", "Choose `groups` accordingly.")
     batch = distributed.require_divisible(
         config.groups * config.group_size // config.updates, "rollouts", "Choose `updates` accordingly."
     )
-    arguments = GRPOConfig(
+    return GRPOConfig(
         **settings(
-            folder,
+            config.output / "checkpoints",
             config,
             save_every=config.save_every * config.updates,
             schedule="constant",
@@ -178,33 +209,6 @@ def fit(
         ignore_data_skip=True,
         logging_steps=config.updates,
     )
-    bookkeeper = MetricsCallback(rollouts, report, judge)
-    trainer = MicroBatchGRPOTrainer(
-        model=trained(policy.model),
-        reward_funcs=advantages_as_rewards,
-        args=arguments,
-        train_dataset=Dataset.from_dict({"prompt": [str(n) for n in range(config.groups)]}),
-        processing_class=policy.tokenizer,
-        rollout_func=rollouts,
-        callbacks=[bookkeeper],
-        product_ratio=config.ratio == "product",
-    )
-    trainer.model_card = card(config, "grpo", "Checkpoints")
-    trainer.watch = watch
-    trainer.gib, trainer.micro_batch = config.memory, config.micro_batch
-    if isinstance(rollouts.start, AdapterReference) and rollouts.start.key is None and config.beta:
-        # TRL's copy of an untrained adapter: it switches the adapter off instead
-        policy.model.host.delete_adapter("ref")
-    if config.beta and config.tracks_kl and rollouts.start is None:
-        rollouts.start = trainer.ref_model  # TRL's copy of the starting model serves both
-    bookkeeper.mismatch = trainer.mismatch
-    generation.attach(trainer, policy)
-    if config.importance_limit and not trainer.use_vllm:
-        trainer.correct_importance()
-    try:
-        run_trainer(trainer, policy.model, checkpoint)
-    finally:
-        rollouts.close()
 
 
 class SingleAgentTrainer(Trainer[TrainGRPO, PolicyScores]):

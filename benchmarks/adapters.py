@@ -11,7 +11,6 @@ Each case runs in a process of its own. Weights are random, which takes the same
 
 from __future__ import annotations
 
-import json
 import platform
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -21,8 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-import tyro
-from provenance import provenance
+from harness import RESULTS, cli, save
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from toolorchestra.agents.builtin.adapters import make_adapters
@@ -37,22 +35,14 @@ AGENTS = ("reasoner", "helper")
 class Benchmark:
     """Measure what one agent and two take of memory."""
 
-    hidden: int = 1024
-    """Width of the model."""
-    layers: int = 28
-    """Its depth."""
-    vocabulary: int = 151_936
-    """Its tokens."""
-    rank: int = 16
-    """Rank of the adapters."""
-    rows: int = 4
-    """Rows of a batch."""
-    length: int = 512
-    """Tokens of a row."""
-    steps: int = 3
-    """Steps that every agent learns for."""
-    output: Path = Path(__file__).parent / "results" / "adapters.json"
-    """Where the numbers go."""
+    hidden: int = 1024  # width of the model
+    layers: int = 28  # its depth
+    vocabulary: int = 151_936  # its tokens
+    rank: int = 16  # of the adapters
+    rows: int = 4  # of a batch
+    length: int = 512  # tokens of a row
+    steps: int = 3  # that every agent learns for
+    output: Path = RESULTS / "adapters.json"  # where the numbers go
 
 
 def main(benchmark: Benchmark) -> None:
@@ -68,13 +58,12 @@ def main(benchmark: Benchmark) -> None:
             print(name, found[name], flush=True)
     more = {what: round(found["2 adapters"][what] / found["1 adapters"][what] - 1, 4) for what in found["1 adapters"]}
     record = {
-        **provenance(),
         "device": torch.cuda.get_device_name() if torch.cuda.is_available() else platform.processor() or "cpu",
         "parameters": parameters,
         "bytes": found,
         "two_adapters_over_one": more,
     }
-    benchmark.output.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    save(benchmark.output, record)
     print(f"Two agents over one, as a share of it: {more}. Written to {benchmark.output}.")
 
 
@@ -125,4 +114,4 @@ def measure(benchmark: Benchmark, folder: Path, kind: str, names: tuple[str, ...
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Benchmark))
+    cli(main)

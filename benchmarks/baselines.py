@@ -11,16 +11,15 @@ MAS-Orchestra's environments, the others four environments of experts.
 
 from __future__ import annotations
 
-import argparse
 import fcntl
 import json
 import time
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import designers
-from provenance import provenance
+from harness import cli, file_of, provenance
 
 from examples.baselines import BASELINES, EvaluationBank
 from examples.baselines.fitting import LearnedPolicy
@@ -57,7 +56,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "router-r1": {"steps": 2},
     "trinity": {"questions": 6, "generations": 1, "size": 8},
 }
-RESULTS = Path(__file__).parent / "results" / "baselines.json"
+KNOWN = (*ENVIRONMENTS, *designers.ENVIRONMENTS)
 KEPT = ("episodes", "success", "interval", "cost", "clock", "turns", "calls")
 
 
@@ -96,7 +95,7 @@ def chosen(env: Any, count: int) -> list[str]:
     return tasks[:: max(1, len(tasks) // count)][:count]
 
 
-def designed(names: list[str], count: int, sizes: dict[str, dict[str, int]]) -> dict[str, Any]:
+def designed(names: Sequence[str], count: int, sizes: dict[str, dict[str, int]]) -> dict[str, Any]:
     """Return the results of searchers and designers in each of their environments that is named."""
     found: dict[str, Any] = {}
     for name, model in designers.ENVIRONMENTS.items():
@@ -119,7 +118,7 @@ def designed(names: list[str], count: int, sizes: dict[str, dict[str, int]]) -> 
 def write(questions: int, found: dict[str, Any], searched: dict[str, Any]) -> None:
     """Put results into the record, where those of other environments stay; several processes may do so at once."""
     made = provenance()
-    with RESULTS.open("r+", encoding="utf-8") as file:
+    with file_of("baselines").open("r+", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         before = json.load(file)
         parts: dict[str, Any] = {}
@@ -134,15 +133,19 @@ def write(questions: int, found: dict[str, Any], searched: dict[str, Any]) -> No
         file.write(json.dumps({**made, "questions": questions, **parts}, indent=1) + "\n")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tasks", type=int, default=200, help="test tasks of each environment")
-    parser.add_argument("--questions", type=int, default=150, help="training questions that the routers learn from")
-    known = [*ENVIRONMENTS, *designers.ENVIRONMENTS]
-    parser.add_argument("--environments", nargs="+", choices=known, default=known, metavar="ID", help="play these only")
-    parser.add_argument("--quick", action="store_true", help="25 tasks, and little to learn from")
-    parser.add_argument("--record", action="store_true", help=f"write the results to {RESULTS.name}")
-    given = parser.parse_args()
+@dataclass
+class Options:
+    """What is played."""
+
+    tasks: int = 200  # test tasks of each environment
+    questions: int = 150  # training questions that the routers learn from
+    environments: tuple[str, ...] = KNOWN  # play these only
+    quick: bool = False  # 25 tasks, and little to learn from
+    record: bool = False  # put the results into the record
+
+
+def main(given: Options) -> None:
+    assert set(given.environments) <= set(KNOWN), f"known are {', '.join(KNOWN)}"
     assert sorted(ORDER) == sorted(KINDS)
     if given.quick:
         given.tasks, given.questions = 25, 30
@@ -170,4 +173,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    cli(main)

@@ -10,19 +10,15 @@ ids, decoded and read, and must earn what the oracle earns.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import importlib.util
 import io
-import json
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
-from provenance import provenance
-from table_text import RESULTS
+from harness import cli, provenance, write
 
 import toolorchestra  # noqa: F401 - registers the environments
 from toolorchestra.agents.builtin.chat_template_renderer import ChatTemplateRenderer
@@ -70,24 +66,19 @@ def described(file: Path, tokenizer: Any) -> tuple[dict[str, Any], ChatTemplateR
     return row | ({"replaced": True} if swapped else {}), renderer
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tasks", type=int, default=3, help="played through each template")
-    parser.add_argument("--record", action="store_true", help="write benchmarks/results/chat_templates.json")
-    given = parser.parse_args()
+def main(tasks: int = 3, record: bool = False) -> bool:
     env, rows = gym.make(ENVIRONMENT), {}
-    wanted = [earned(env, seed, None) for seed in range(given.tasks)]
+    wanted = [earned(env, seed, None) for seed in range(tasks)]
     for name, file in templates().items():
         rows[name], renderer = described(file, tiny_tokenizer())
         if renderer and rows[name]["works"]:
-            rows[name]["works"] = [earned(env, seed, renderer) for seed in range(given.tasks)] == wanted
+            rows[name]["works"] = [earned(env, seed, renderer) for seed in range(tasks)] == wanted
         print(name, rows[name], flush=True)
     print(f"{sum(row['works'] for row in rows.values())} of {len(rows)} work")
-    if given.record:
-        record = {"environment": ENVIRONMENT, "tasks": given.tasks, "templates": rows, **provenance()}
-        (RESULTS / "chat_templates.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-    return int(not all(row["works"] or row["why"] for row in rows.values()))
+    if record:
+        write("chat_templates", {"environment": ENVIRONMENT, "tasks": tasks, "templates": rows, **provenance()})
+    return not all(row["works"] or row["why"] for row in rows.values())
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    cli(main)

@@ -28,9 +28,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tyro
+from harness import cli, file_of, markdown, percent, save
 from numpy.typing import NDArray
-from provenance import provenance
 
 from examples.baselines.routing import KNNRouter
 from toolorchestra.agents.builtin.model import TokenPolicy, prepare_torch
@@ -65,37 +64,22 @@ class Benchmark:
     """Train one warm start under several preferences, and compare the cost and success of the policies."""
 
     env: str = "ParaManager-Math-v0"
-    """Environment."""
-    env_options: dict[str, str] = field(default_factory=dict)
-    """Further arguments of `gymnasium.make`."""
-    difficulty: tuple[int, ...] = ()
-    """Levels of the tasks; empty for all."""
-    start: Path | None = None
-    """Folder of a policy to start from; None: a warm start of its own."""
-    sft_steps: int = 200
-    """Steps of that warm start."""
-    steps: int = 30
-    """Batches of rollouts of each training."""
-    learning_rate: float | None = None
-    """Learning rate of GRPO; None: its default."""
+    env_options: dict[str, str] = field(default_factory=dict)  # further arguments of `gymnasium.make`
+    difficulty: tuple[int, ...] = ()  # levels of the tasks; empty for all
+    start: Path | None = None  # folder of a policy to start from; None: a warm start of its own
+    sft_steps: int = 200  # steps of that warm start
+    steps: int = 30  # batches of rollouts of each training
+    learning_rate: float | None = None  # of GRPO; None: its default
     compute: dict[str, float] = field(default_factory=dict)
     """Weights of compute, by preference, where they are not the usual ones, e.g. ``accuracy-first 0.02``."""
-    filters: tuple[Filter, ...] = FILTERS
-    """Filters of rollouts, but for the trainings that compare them."""
-    samples: int = 2
-    """Episodes per held-out task and policy."""
-    tasks: int = 300
-    """Maximum of held-out tasks."""
-    ablations: bool = True
-    """Also train without each of the filters."""
-    seed: int = 0
-    """Seed of everything."""
-    jobs: int = 2
-    """Trainings at a time."""
+    filters: tuple[Filter, ...] = FILTERS  # filters of rollouts, but for the trainings that compare them
+    samples: int = 2  # episodes per held-out task and policy
+    tasks: int = 300  # maximum of held-out tasks
+    ablations: bool = True  # also train without each of the filters
+    seed: int = 0  # seed of everything
+    jobs: int = 2  # trainings at a time
     runs: Path = Path("runs/controllability")
-    """Folder for the runs."""
-    output: Path | None = None
-    """Where the numbers go; by default a file of benchmarks/results named after the environment."""
+    output: Path | None = None  # where the numbers go; None: a record named after the environment
     more: dict[str, str] = field(default_factory=dict)
     """Further settings of `TrainGRPO`, their values as JSON, e.g. ``temperature 0.8``."""
 
@@ -154,7 +138,6 @@ def main(benchmark: Benchmark) -> None:
         played = {name: rollouts.result() for name, rollouts in playing.items()} | scripts
     names = tuple(env.unwrapped.episode.tools)  # type: ignore[attr-defined]  # our environments have it
     record = {
-        **provenance(),
         "seed": benchmark.seed,
         "preferences": preferences,
         "tasks": len(tasks),
@@ -163,9 +146,18 @@ def main(benchmark: Benchmark) -> None:
         "seconds_in_all": round(time.perf_counter() - began, 1),
         **compared(played, names, preferences),
     }
-    output = benchmark.output or Path(__file__).parent / "results" / f"controllability_{benchmark.env}.json"
-    output.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-    print(table(record))
+    save(benchmark.output or file_of(f"controllability_{benchmark.env}"), record)
+    rows = [
+        [
+            name,
+            percent(one["success"]),
+            f"{one['cost']:.5f}",
+            f"{one['seconds']:.1f}",
+            *map("{:.3f}".format, one["scores"].values()),
+        ]
+        for name, one in record["policies"].items()
+    ]
+    print(markdown("policy|success, %:|cost, $:|seconds:|" + "|".join(f"score {name}:" for name in preferences), rows))
 
 
 def runs(filters: tuple[Filter, ...], ablations: bool) -> Iterable[tuple[str, tuple[Filter, ...]]]:
@@ -269,19 +261,5 @@ def scored(played: dict[str, Played], preference: Preference) -> dict[str, list[
     return scores
 
 
-def table(record: dict[str, Any]) -> str:
-    """Return the policies of a record as a Markdown table."""
-    names = list(record["preferences"])
-    lines = [
-        "| policy | success, % | cost, $ | seconds | " + " | ".join(f"score {name}" for name in names) + " |",
-        "|---|--:|--:|--:|" + "--:|" * len(names),
-    ]
-    for name, found in record["policies"].items():
-        scores = " | ".join(f"{found['scores'][preference]:.3f}" for preference in names)
-        share = f"{100 * found['success']:.1f}"
-        lines.append(f"| {name} | {share} | {found['cost']:.5f} | {found['seconds']:.1f} | {scores} |")
-    return "\n".join(lines)
-
-
 if __name__ == "__main__":
-    main(tyro.cli(Benchmark))
+    cli(main)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-import provenance  # noqa: F401 - finds `examples`
+import harness  # noqa: F401 - finds `examples`
 
 from examples.searches.mas_gpt import MASGPT
 from examples.searches.mas_zero import MASZero

@@ -7,14 +7,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-import tyro
-from provenance import provenance
+from harness import RESULTS, cli, printed, save
 
 from examples.designs import main as command_line
 
@@ -23,30 +20,19 @@ MODELS = ("qwen2.5-7b", "gpt-oss-120b")
 ORCHESTRATORS = ("single", "chain", "components", "moderator", "oracle")
 
 
-@dataclass
-class Benchmark:
-    """Run designs."""
+def main(episodes: int = 100, output: Path = RESULTS / "designs.json") -> None:
+    def run(*words: str) -> Any:
+        return json.loads(printed(command_line, "run", *words, "--json", "--episodes", str(episodes)))
 
-    episodes: int = 100
-    """Questions of each source."""
-    output: Path = Path(__file__).parent / "results" / "designs.json"
-    """Where the numbers go."""
-
-
-def main(benchmark: Benchmark) -> None:
-    """Run the benchmark."""
-    found: dict[str, dict[str, dict[str, object]]] = {}
-    for source in SOURCES:
-        for model in MODELS:
-            for orchestrator in ORCHESTRATORS:
-                words = ["run", "--source", source, "--model", model, "--orchestrator", orchestrator, "--json"]
-                printed = io.StringIO()
-                with contextlib.redirect_stdout(printed):
-                    command_line([*words, "--episodes", str(benchmark.episodes)])
-                found.setdefault(source, {}).setdefault(model, {})[orchestrator] = json.loads(printed.getvalue())
-    record = {**provenance(), "episodes": benchmark.episodes, "sources": found}
-    benchmark.output.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    found = {
+        source: {
+            model: {name: run("--source", source, "--model", model, "--orchestrator", name) for name in ORCHESTRATORS}
+            for model in MODELS
+        }
+        for source in SOURCES
+    }
+    save(output, {"episodes": episodes, "sources": found})
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Benchmark))
+    cli(main)

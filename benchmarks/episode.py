@@ -23,21 +23,19 @@ process (so that neighbours on the machine do not count).
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import sqlite3
-import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import msgspec
-from provenance import provenance
+from harness import cli, median, micros, resident, rounded, save
 
 import toolorchestra  # noqa: F401 - registers the environments
 from toolorchestra.envs.toolorchestra.env import ToolOrchestraEnv
@@ -51,7 +49,6 @@ from toolorchestra.toolscale.tools.tool import NO_CONTEXT
 
 CALLS = 4
 MAX_RATIO, LEAST_RATE, MAX_GROWTH = 3.0, 2000.0, 0.05
-RESULTS = Path(__file__).parent / "results" / "episode.json"
 
 Timed = Callable[[], object]
 
@@ -182,24 +179,7 @@ def parts_of_an_episode(env: gym.Env[Any, Any], domain: Domain, tasks: Sequence[
             sums["answer"] += t5 - t4
         for name, total in sums.items():
             found[name].append(total / len(tasks) * 1e6)
-    return {name: statistics.median(values) for name, values in found.items()}
-
-
-def micros(function: Timed, episodes: int) -> float:
-    start = time.process_time()
-    function()
-    return (time.process_time() - start) / episodes * 1e6
-
-
-def resident() -> int:
-    """Return the resident memory of this process in bytes (on macOS: its highest so far)."""
-    if sys.platform == "linux":
-        import os
-
-        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    import resource
-
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return {name: median(values) for name, values in found.items()}
 
 
 def memory(env: gym.Env[Any, Any], tasks: Sequence[Task], steps: int) -> dict[str, Any]:
@@ -225,15 +205,19 @@ def memory(env: gym.Env[Any, Any], tasks: Sequence[Task], steps: int) -> dict[st
     return {"steps": done, "seconds": round(seconds, 1), "rss_bytes": trail, "growth": round(growth, 4)}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--domain", default="restaurant", help="name or folder of a domain")
-    parser.add_argument("--rounds", type=int, default=25, help="rounds of which the median is shown")
-    parser.add_argument("--tasks", type=int, default=150, help="most tasks played in a round")
-    parser.add_argument("--group", type=int, default=8, help="episodes of a task")
-    parser.add_argument("--steps", type=int, default=0, help="also play so many steps and watch the memory")
-    parser.add_argument("--record", action="store_true", help=f"write the results to {RESULTS.name}")
-    given = parser.parse_args()
+@dataclass
+class Options:
+    """What is played."""
+
+    domain: str = "restaurant"  # name or folder of a domain
+    rounds: int = 25  # rounds of which the median is shown
+    tasks: int = 150  # most tasks played in a round
+    group: int = 8  # episodes of a task
+    steps: int = 0  # also play so many steps and watch the memory
+    record: bool = False  # write the results
+
+
+def main(given: Options) -> bool:
     domain = load_domain(given.domain)
     tasks = [task for task in domain.tasks() if len(task.reference_calls) == CALLS]
     tasks = random.Random(0).sample(tasks, min(given.tasks, len(tasks)))
@@ -249,35 +233,32 @@ def main() -> None:
     times: dict[str, list[float]] = {"first": [], "further": [], **{name: [] for name in floor}}
     for _ in range(given.rounds):
         domain.database.known_reads.clear()
-        times["first"].append(micros(play, len(tasks)))
-        times["further"].append(micros(play, len(tasks)))
-        for name, function in floor.items():
-            times[name].append(micros(function, len(tasks)))
-    median = {name: statistics.median(values) for name, values in times.items()}
-    median["episode"] = (median["first"] + (given.group - 1) * median["further"]) / given.group
-    below = sum(median[name] for name in floor)
+        for name, function in {"first": play, "further": play, **floor}.items():
+            times[name].append(micros(function) / len(tasks))
+    spent = {name: median(values) for name, values in times.items()}
+    spent["episode"] = (spent["first"] + (given.group - 1) * spent["further"]) / given.group
+    below = sum(spent[name] for name in floor)
     parts = parts_of_an_episode(env, domain, tasks, max(3, given.rounds // 3))
-    ratio, rate = median["episode"] / below, 1e6 / median["episode"]
+    ratio, rate = spent["episode"] / below, 1e6 / spent["episode"]
 
     print(f"\n{'':26}{'µs':>7}")
     for name, value in parts.items():
         print(f"{name:26}{value:7.1f}")
-    print(f"{'episode, first':26}{median['first']:7.1f}   {median['first'] / below:.2f} × the floor")
-    print(f"{'episode, further':26}{median['further']:7.1f}   {median['further'] / below:.2f} × the floor")
-    print(f"{'episode of a group':26}{median['episode']:7.1f}   {rate:,.0f} episodes/s (at least {LEAST_RATE:,.0f})")
+    for name in ("first", "further"):
+        print(f"{'episode, ' + name:26}{spent[name]:7.1f}   {spent[name] / below:.2f} × the floor")
+    print(f"{'episode of a group':26}{spent['episode']:7.1f}   {rate:,.0f} episodes/s (at least {LEAST_RATE:,.0f})")
     for name in floor:
-        print(f"{'floor: ' + name:26}{median[name]:7.1f}")
+        print(f"{'floor: ' + name:26}{spent[name]:7.1f}")
     print(f"{'floor':26}{below:7.1f}   the episode is {ratio:.2f} × the floor (at most {MAX_RATIO:g})")
     results: dict[str, Any] = {
-        **provenance(),
         "sqlite": sqlite3.sqlite_version,
         "seed": 0,
         "domain": domain.name,
         "tasks": len(tasks),
         "calls": CALLS,
         "group": given.group,
-        "microseconds": {**parts, **{name: median[name] for name in ("first", "further", "episode")}},
-        "floor_microseconds": {name: median[name] for name in floor},
+        "microseconds": {**parts, **{name: spent[name] for name in ("first", "further", "episode")}},
+        "floor_microseconds": {name: spent[name] for name in floor},
         "ratio": ratio,
         "episodes_per_second": rate,
     }
@@ -290,17 +271,9 @@ def main() -> None:
         passed = passed and growth <= MAX_GROWTH
     env.close()
     if given.record:
-        RESULTS.parent.mkdir(exist_ok=True)
-        RESULTS.write_text(json.dumps(_rounded(results), indent=1) + "\n")
-        print(f"written to {RESULTS}")
-    sys.exit(not passed)
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _rounded(item) for key, item in value.items()}
-    return round(value, 3) if isinstance(value, float) else value
+        save("episode", rounded(results))
+    return not passed
 
 
 if __name__ == "__main__":
-    main()
+    cli(main)

@@ -14,15 +14,12 @@ a sum, which comes back right if it is its value. Work that suits a trade is tol
 
 from __future__ import annotations
 
-import argparse
-import json
 import random
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-from provenance import provenance
+from harness import ROOT, cli, markdown, percent, save
 
 from toolorchestra.agents.experts.specialties import outside_specialty
 from toolorchestra.agents.experts.specification import Role
@@ -42,8 +39,7 @@ DOMAINS = (
     "Weather",
 )  # fmt: skip
 TRADES: tuple[Role, ...] = ("generalist", "math", "code", "query")
-RESULTS = Path(__file__).parent / "results" / "experts_asked.json"
-WORDS = Path(__file__).parent.parent / "tests" / "data" / "own_words.yaml"
+WORDS = ROOT / "tests" / "data" / "own_words.yaml"
 
 
 def values(call: Call, rng: random.Random) -> str:
@@ -160,41 +156,33 @@ def share(counts: Counter[str], way: str) -> str:
     return f"{right / asked:.1%} [{100 * low:.1f}, {100 * high:.1f}]"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tasks", type=int, default=60, help="test tasks of each domain")
-    parser.add_argument("--domains", nargs="*", default=DOMAINS)
-    parser.add_argument("--record", action="store_true", help=f"write the results to {RESULTS.name}")
-    given = parser.parse_args()
+def main(tasks: int = 60, domains: tuple[str, ...] = DOMAINS, record: bool = False) -> None:
     solved: dict[str, dict[str, float]] = {}
     counted: dict[str, Counter[str]] = {trade: Counter() for trade in TRADES}
     by_domain: dict[str, Any] = {}
-    print(f"| domain | {' | '.join(ASKED)} |\n|" + "---|" * (1 + len(ASKED)))
-    for domain in given.domains:
+    for domain in domains:
         env = environment(f"ToolOrchestra-{domain}-v0", tools="full")
-        tasks = env.source.tasks("test")
-        tasks = tasks[:: max(1, len(tasks) // given.tasks)][: given.tasks]
-        solved[domain] = one = episodes(env, domain, tasks)
-        print(
-            f"| {domain} | " + " | ".join(f"{one[way]:.1%}" if way in one else "–" for way in ASKED) + " |", flush=True
-        )
-        by_domain[domain] = steps(env, tasks)
+        known = env.source.tasks("test")
+        chosen = [*known[:: max(1, len(known) // tasks)][:tasks]]
+        solved[domain] = episodes(env, domain, chosen)
+        by_domain[domain] = steps(env, chosen)
         for trade, counts in by_domain[domain].items():
             counted[trade].update(counts)
         env.close()
-    print("\n| trade | " + " | ".join(WAYS) + " |\n|" + "---|" * (1 + len(WAYS)))
-    for trade, counts in counted.items():
-        print(f"| {trade} | " + " | ".join(share(counts, way) for way in WAYS) + " |")
+        print(domain, solved[domain], flush=True)
+    rows = [[name, *(percent(one[way]) if way in one else "–" for way in ASKED)] for name, one in solved.items()]
+    print(markdown("|".join(["domain", *ASKED]), rows))
+    trades = [[trade, *(share(counts, way) for way in WAYS)] for trade, counts in counted.items()]
+    print(markdown("|".join(["trade", *WAYS]), trades))
     worse = {
         trade: [domain for domain in by_domain if not _is_worse(by_domain[domain][trade])]
         for trade in TRADES
         if trade != "generalist"  # any work suits it
     }
-    for trade, domains in worse.items():
-        print(f"{trade}: a wrong trade is worse in {len(by_domain) - len(domains)} of {len(by_domain)} domains")
-    if given.record:
-        record = {**provenance(), "tasks": given.tasks, "episodes": solved, "steps": by_domain}
-        RESULTS.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    for trade, others in worse.items():
+        print(f"{trade}: a wrong trade is worse in {len(by_domain) - len(others)} of {len(by_domain)} domains")
+    if record:
+        save("experts_asked", {"tasks": tasks, "episodes": solved, "steps": by_domain})
 
 
 def _is_worse(counts: Counter[str]) -> bool:
@@ -203,4 +191,4 @@ def _is_worse(counts: Counter[str]) -> bool:
 
 
 if __name__ == "__main__":
-    main()
+    cli(main)

@@ -14,9 +14,6 @@ know its fonts: `tests/test_figures.py` measures them in a browser.
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,12 +22,10 @@ from typing import Any
 import yaml
 from figures_concepts import concepts
 from figures_learning import learning
-from provenance import provenance
+from harness import ROOT, cli, lines, provenance, read, write
 
 from toolorchestra.envs.records.svg import cut, escaped
 
-ROOT = Path(__file__).parents[1]
-RECORD = ROOT / "benchmarks" / "results" / "first_run.json"
 WIDTH, HEIGHT = 960, 430
 MARGIN, MIDDLE = 24, 590
 ROW = 24
@@ -55,12 +50,10 @@ THEMES = {
 def recorded(run: Path, task: str, commit: str) -> dict[str, Any]:
     """Return the record of a run: its options, success by step, held-out success, and an episode."""
     options = yaml.safe_load((run / "config.yaml").read_text(encoding="utf-8"))
-    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
-    grpo = [line for line in lines if line["phase"] == "grpo"]
+    grpo = [line for line in lines(run / "metrics.jsonl") if line["phase"] == "grpo"]
     held_out = [line for line in grpo if line["kind"] == "heldout"]
     names = ("step", "success", "low", "high", "cost", "episodes")
-    episodes = map(json.loads, (run / "episodes.jsonl").read_text(encoding="utf-8").splitlines())
-    episode = next(one for one in episodes if one["task_id"] == task)
+    episode = next(one for one in lines(run / "episodes.jsonl") if one["task_id"] == task)
     for turn in episode["turns"]:
         for name in ("token_ids", "logprobs", "observations"):
             turn.pop(name, None)
@@ -169,29 +162,23 @@ def curve(record: dict[str, Any], theme: dict[str, str]) -> Iterator[str]:
     yield text(MIDDLE + 20, HEIGHT - 24, "episodes that it learns from", "faint")
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="write nothing, and name what is not up to date")
-    parser.add_argument("--run", type=Path, help="folder of a run, to make the record of")
-    parser.add_argument("--task", help="task of the episode")
-    parser.add_argument("--commit", help="commit of the run")
-    options = parser.parse_args()
-    if options.run:
-        record = recorded(options.run, options.task, options.commit)
-        RECORD.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    record = json.loads(RECORD.read_text(encoding="utf-8"))
+def main(check: bool = False, run: Path | None = None, task: str = "", commit: str = "") -> bool:
+    """Write the figures, or with `check` name those that are not up to date; with a run first make its record."""
+    if run:
+        write("first_run", recorded(run, task, commit))
+    record = read("first_run")
     stale = 0
     found = {f"docs/_assets/episode_{name}.svg": picture(record, theme) for name, theme in THEMES.items()}
-    for path, drawn in {**found, "docs/_assets/concepts.svg": concepts(), **learning(RECORD.parent)}.items():
+    for path, drawn in {**found, "docs/_assets/concepts.svg": concepts(), **learning()}.items():
         file = ROOT / path
         if file.exists() and file.read_text(encoding="utf-8") == drawn:
             continue
         stale += 1
-        print(f"{path} is not up to date: run `python benchmarks/figures.py`" if options.check else file)
-        if not options.check:
+        print(f"{path} is not up to date: run `python benchmarks/figures.py`" if check else file)
+        if not check:
             file.write_text(drawn, encoding="utf-8")
-    return int(options.check and bool(stale))
+    return check and bool(stale)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    cli(main)

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from pathlib import Path
 from typing import Any
 
-import provenance  # noqa: F401 - finds `examples`
+from harness import read
 
 from examples.studies import tmatr
 from toolorchestra.algos.reporting import design_statistics
 from toolorchestra.toolscale.common.svg_themes import svg_of
 
 
-def learning(results: Path) -> dict[str, str]:
-    """Return the figures in the folder of records, by their paths in the repository."""
-
-    def read(name: str) -> Any:
-        return json.loads((results / f"{name}.json").read_text(encoding="utf-8"))
-
+def learning() -> dict[str, str]:
+    """Return the figures of the records, by their paths in the repository."""
     folder = "benchmarks/results"
     found = {}
     for axis, runs in read("grpo_masorchestra")["axes"].items():

@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import statistics
 import tempfile
 import time
 from collections.abc import Callable
@@ -25,9 +24,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-import tyro
 from gpu_rollouts import idle_shares
-from provenance import provenance
+from harness import cli, file_of, median, save
 
 from toolorchestra.algos.hardware.autocast import mark
 from toolorchestra.algos.options.one_agent import TrainGRPO
@@ -50,36 +48,21 @@ SHAPES: dict[str, dict[str, Any]] = {
 class Benchmark:
     """Measure speed and length with random weights."""
 
-    toy: bool = False
-    """Toy size, on a CPU too."""
-    shapes: tuple[str, ...] = ("0.6B", "4B")
-    """Models whose speed is measured."""
-    longest: str = "8B"
-    """Model whose longest context is sought."""
-    lora_rank: int = 32
-    """Rank of the adapter with which it is trained."""
-    rows: int = 64
-    """Rows sampled together."""
-    train_rows: int = 16
-    """Rows of a training step."""
-    prompt: int = 2048
-    """Tokens of a prompt."""
-    written: int = 256
-    """Tokens written after it."""
-    max_context: int = 262_144
-    """Context at which the search for the longest ends."""
-    repeats: int = 3
-    """Times that each is measured."""
-    environments: int = 256
-    """Environments whose tools the GPU waits for."""
-    tool_seconds: float = 1.0
-    """Seconds of a call of a tool, on average."""
-    turns: int = 4
-    """Turns of their episodes."""
-    seed: int = 0
-    """Seed of weights and rows."""
-    output: Path | None = None
-    """Where the numbers go; None: benchmarks/results/gpu.json, or with `toy` nowhere."""
+    toy: bool = False  # toy size, on a CPU too
+    shapes: tuple[str, ...] = ("0.6B", "4B")  # models whose speed is measured
+    longest: str = "8B"  # model whose longest context is sought
+    lora_rank: int = 32  # rank of the adapter with which it is trained
+    rows: int = 64  # rows sampled together
+    train_rows: int = 16  # rows of a training step
+    prompt: int = 2048  # tokens of a prompt
+    written: int = 256  # tokens written after it
+    max_context: int = 262_144  # context at which the search for the longest ends
+    repeats: int = 3  # times that each is measured
+    environments: int = 256  # environments whose tools the GPU waits for
+    tool_seconds: float = 1.0  # seconds of a call of a tool, on average
+    turns: int = 4  # turns of their episodes
+    seed: int = 0  # of weights and rows
+    output: Path | None = None  # where the numbers go; None: benchmarks/results/gpu.json, or with `toy` nowhere
 
     def __post_init__(self) -> None:
         if self.toy:
@@ -108,20 +91,23 @@ def make_model(shape: str, seed: int, *, whole: bool = False) -> Any:
         torch.set_default_dtype(before)
 
 
+def now() -> float:
+    """Return the seconds of the clock, once the GPU has done all that it was asked for."""
+    if device().type == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter()
+
+
 def seconds(act: Callable[[], object], repeats: int) -> float:
     """Return the median time of an act, the first of which is not counted."""
 
     def once() -> float:
-        if device().type == "cuda":
-            torch.cuda.synchronize()
-        start = time.perf_counter()
+        start = now()
         act()
-        if device().type == "cuda":
-            torch.cuda.synchronize()
-        return time.perf_counter() - start
+        return now() - start
 
     once()
-    return statistics.median(once() for _ in range(repeats))
+    return float(median([once() for _ in range(repeats)]))
 
 
 def make_rows(count: int, benchmark: Benchmark, vocabulary: int, *, even: bool = True) -> list[TrainRow]:
@@ -207,9 +193,7 @@ def grpo_steps(shape: str, benchmark: Benchmark) -> dict[str, float | None]:
             self.marks: list[float] = []
 
         def on_step_end(self, *_: Any, **__: Any) -> None:
-            if device().type == "cuda":
-                torch.cuda.synchronize()
-            self.marks.append(time.perf_counter())
+            self.marks.append(now())
 
     def replay(prompts: list[str], trainer: Any) -> dict[str, Any]:
         return {
@@ -250,7 +234,7 @@ def grpo_steps(shape: str, benchmark: Benchmark) -> dict[str, float | None]:
                 found[f"{name}_seconds"] = None
                 continue
             steps = [after - before for before, after in zip(clock.marks, clock.marks[1:], strict=False)]
-            found[f"{name}_seconds"] = round(statistics.median(steps), 4)
+            found[f"{name}_seconds"] = round(median(steps), 4)
             found[f"{name}_gib"] = peak()
     return found
 
@@ -269,7 +253,7 @@ def longest_context(benchmark: Benchmark) -> dict[str, float]:
     found, context = {"tokens": 0.0, "seconds": 0.0}, 256
     while context <= benchmark.max_context:
         row = TrainRow([5] * (context // 2), [6] * (context // 2), [1] * (context // 2), [-1.0] * (context // 2))
-        start = time.perf_counter()
+        start = now()
         try:
             logps, _, mask = row_logps(model, [row], 0)
             (-(logps * mask).mean()).backward()
@@ -277,9 +261,7 @@ def longest_context(benchmark: Benchmark) -> dict[str, float]:
             optimiser.zero_grad()
         except torch.OutOfMemoryError:
             break
-        if device().type == "cuda":
-            torch.cuda.synchronize()
-        found = {"tokens": float(context), "seconds": round(time.perf_counter() - start, 3), "gib": peak()}
+        found = {"tokens": float(context), "seconds": round(now() - start, 3), "gib": peak()}
         context *= 2
     return found
 
@@ -289,7 +271,6 @@ def main(benchmark: Benchmark) -> None:
     if device().type != "cuda" and not benchmark.toy:
         raise SystemExit("torch finds no GPU here. Give --toy to run the benchmark at toy size.")
     record: dict[str, Any] = {
-        **provenance(),
         "device": torch.cuda.get_device_name() if device().type == "cuda" else "cpu",
         "rows": {name: getattr(benchmark, name) for name in ("rows", "train_rows", "prompt", "written", "lora_rank")},
         "speed": {},
@@ -314,10 +295,9 @@ def main(benchmark: Benchmark) -> None:
         seconds=benchmark.tool_seconds,
     )
     print(json.dumps(record["idle"]), flush=True)
-    output = benchmark.output or (None if benchmark.toy else Path(__file__).parent / "results" / "gpu.json")
-    if output:
-        output.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    if benchmark.output or not benchmark.toy:
+        save(benchmark.output or file_of("gpu"), record)
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Benchmark))
+    cli(main)

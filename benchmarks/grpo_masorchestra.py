@@ -11,16 +11,11 @@ so its time, of the clock and of the processor, includes everything a user waits
 
 from __future__ import annotations
 
-import json
-import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import tyro
-from learners import run_learner
-from provenance import provenance
+from harness import RESULTS, cli, folder_for, held_out, learn, lines, provenance, read, write
 
 from toolorchestra.algos.reporting import design_statistics
 
@@ -40,38 +35,31 @@ HeldOut = dict[str, tuple[list[float], dict[str, float]]]
 class Benchmark:
     """Train on MASOrchestra-High-MASBench{Parallel,Robustness}-v0 from several seeds."""
 
-    seeds: tuple[int, ...] = (0, 1, 2)
-    """Seeds, one run of each axis each."""
-    mixed: tuple[int, ...] = ()
-    """Seeds of the comparison of separate and combined training."""
-    output: Path = Path(__file__).parent / "results" / "grpo_masorchestra.json"
-    """Where the numbers go; what other runs have left there is kept. `figures.py` draws the curves of seed 0."""
+    seeds: tuple[int, ...] = (0, 1, 2)  # one run of each axis each
+    mixed: tuple[int, ...] = ()  # seeds of the comparison of separate and combined training
+    output: Path = RESULTS / "grpo_masorchestra.json"  # what other runs have left there is kept
     runs: Path | None = None
-    """Folder to keep the runs in; None: a temporary one."""
 
 
 def main(benchmark: Benchmark) -> None:
     """Run the benchmark."""
-    folder = benchmark.runs or Path(tempfile.mkdtemp())
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = folder_for(benchmark.runs)
     options = f"{' '.join(SETTINGS)} --steps {STEPS} --seed SEED"
-    record: dict[str, Any] = {"axes": {}, "mixed": {}}
-    if benchmark.output.exists():
-        record = json.loads(benchmark.output.read_text(encoding="utf-8"))
-    record |= provenance()
+    record: dict[str, Any] = read(benchmark.output, {"axes": {}, "mixed": {}}) | provenance()
     record |= {"training": f"toolorchestra train grpo --env MASOrchestra-High-MASBench…-v0 {options}"}
 
     def keep(part: str, name: str, seed: int, found: dict[str, Any]) -> None:
         record[part].setdefault(name, {})[str(seed)] = found
-        benchmark.output.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+        write(benchmark.output, record)
 
     for seed in benchmark.seeds:
         for axis in AXES:
             run = folder / f"{axis}-{seed}"
             env_id = f"MASOrchestra-High-MASBench{axis.title()}-v0"
-            spent = train(run, "--env", env_id, "--steps", str(STEPS), "--eval-samples", "2", "--seed", str(seed))
+            steps = ("--steps", str(STEPS), "--eval-samples", "2", "--seed", str(seed))
+            spent = learn("grpo", run, *SETTINGS, "--env", env_id, *steps)
             curves = {"curves": curves_of(run)} if seed == 0 else {}
-            keep("axes", axis, seed, spent | json.loads((run / "heldout.json").read_text(encoding="utf-8")) | curves)
+            keep("axes", axis, seed, spent | held_out(run) | curves)
     for seed in benchmark.mixed:
         start: tuple[str, ...] = ()
         before: HeldOut = {}
@@ -79,38 +67,21 @@ def main(benchmark: Benchmark) -> None:
             run = folder / f"mixed-{name.replace(' ', '-')}-{seed}"
             file = write_mixed(folder / f"{name.replace(' ', '_')}.jsonl", name)
             env = ("--env", "MASOrchestra-High-Custom-v0", "--env-options", "tasks", str(file))
-            more = (
-                "--steps",
-                str(STEPS * times),
-                "--in-flight",
-                str(IN_FLIGHT),
-                "--eval-samples",
-                "1",
-                "--seed",
-                str(seed),
-            )
-            spent = train(run, *env, *more, *start)
+            sizes = f"--steps {STEPS * times} --in-flight {IN_FLIGHT} --eval-samples 1 --seed {seed}"
+            spent = learn("grpo", run, *SETTINGS, *env, *sizes.split(), *start)
             if not start:
                 start = ("--start", str(run / "start"))
-                before = held_out(run / "start", file)
+                before = by_axis(run / "start", file)
                 keep("mixed", "start", seed, compared(before))
-            keep("mixed", name, seed, spent | compared(held_out(run / "final", file), before))
-
-
-def train(run: Path, *options: str) -> dict[str, Any]:
-    """Train in a process of its own and return how long it took."""
-    load = os.getloadavg()[0]
-    spent = run_learner("grpo", (*SETTINGS, *options, "--output", str(run)))
-    return {**spent, "load_before": round(load, 2)}
+            keep("mixed", name, seed, spent | compared(by_axis(run / "final", file), before))
 
 
 def curves_of(run: Path) -> list[dict[str, float]]:
     """Return what is drawn of the training steps: statistics of designs, success and cost."""
     drawn = ("step", "valid", "success", "warned", "cost", *design_statistics.MEASURES)
-    lines = map(json.loads, (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
     return [
         {name: value for name, value in line.items() if name in drawn or name.startswith(("kind_", *SIZES))}
-        for line in lines
+        for line in lines(run / "metrics.jsonl")
         if line["kind"] == "train" and "valid" in line
     ]
 
@@ -129,7 +100,7 @@ def write_mixed(file: Path, name: str) -> Path:
     return file
 
 
-def held_out(folder: Path, file: Path, samples: int = 2) -> HeldOut:
+def by_axis(folder: Path, file: Path, samples: int = 2) -> HeldOut:
     """Return a policy's success on each task of each axis, and what its designs are like."""
     from toolorchestra.agents.builtin.model import TokenPolicy, prepare_torch
     from toolorchestra.algos import grpo
@@ -168,4 +139,4 @@ def compared(now: HeldOut, before: HeldOut | None = None) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Benchmark))
+    cli(main)

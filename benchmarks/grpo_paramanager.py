@@ -10,17 +10,12 @@ for. Without the reward for diversity, R has three parts and a mean that is not 
 
 from __future__ import annotations
 
-import json
-import tempfile
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import tyro
-from learners import run_learner
-from provenance import provenance
+from harness import RESULTS, cli, folder_for, held_out, learn, read, save
 
 SETTINGS = (
     *("--env", "ParaManager-Math-v0", "--difficulty", "3", "4", "5", "--open-at", "0"),
@@ -42,39 +37,26 @@ VARIANTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 class Benchmark:
     """Train on ParaManager-Math-v0 from several seeds, with and without warm start and reward for diversity."""
 
-    seeds: tuple[int, ...] = (0, 1, 2)
-    """Seeds, one run each."""
-    variants: tuple[str, ...] = tuple(VARIANTS)
-    """Which of the variants."""
-    jobs: int = 2
-    """Runs at a time."""
-    output: Path = Path(__file__).parent / "results" / "grpo_paramanager.json"
-    """Where the numbers go; what other runs have left there is kept."""
+    seeds: tuple[int, ...] = (0, 1, 2)  # one run each
+    variants: tuple[str, ...] = tuple(VARIANTS)  # which of the variants
+    jobs: int = 2  # runs at a time
+    output: Path = RESULTS / "grpo_paramanager.json"  # what other runs have left there is kept
     runs: Path | None = None
-    """Folder to keep the runs in; None: a temporary one."""
     rules: Literal["recorded", "paper"] = "recorded"
     """Options of the environment: those that the record was made with, or the defaults, which are the paper's."""
 
 
 def main(benchmark: Benchmark) -> None:
     """Run the benchmark."""
-    folder = benchmark.runs or Path(tempfile.mkdtemp())
-    record = {**provenance(), "training": f"toolorchestra train grpo {' '.join(SETTINGS)} --seed SEED", "runs": {}}
-    if benchmark.output.exists():
-        record["runs"] = json.loads(benchmark.output.read_text(encoding="utf-8"))["runs"]
+    folder = folder_for(benchmark.runs)
+    found = read(benchmark.output, {"runs": {}})["runs"]
+    training = f"toolorchestra train grpo {' '.join(SETTINGS)} --seed SEED"
     runs = [(variant, seed) for variant in benchmark.variants for seed in benchmark.seeds]
     with ThreadPoolExecutor(benchmark.jobs) as pool:
-        trainings = []
-        for variant, seed in runs:
-            run = folder / f"{variant.replace(' ', '-')}-{seed}"
-            options = (*SETTINGS, *chosen(variant, benchmark.rules), "--seed", str(seed), "--output", str(run))
-            trainings.append(pool.submit(train, options, run))
-        for (variant, seed), training in zip(runs, trainings, strict=True):
-            record["runs"].setdefault(variant, {})[str(seed)] = {
-                "options": chosen(variant, benchmark.rules),
-                **training.result(),
-            }
-            benchmark.output.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+        ended = [pool.submit(train, folder, variant, seed, benchmark.rules) for variant, seed in runs]
+        for (variant, seed), run in zip(runs, ended, strict=True):
+            found.setdefault(variant, {})[str(seed)] = run.result()
+            save(benchmark.output, {"training": training, "runs": found})
 
 
 def chosen(variant: str, rules: str) -> tuple[str, ...]:
@@ -84,11 +66,12 @@ def chosen(variant: str, rules: str) -> tuple[str, ...]:
     return (*(("--env-options", *environment) if environment else ()), *settings)
 
 
-def train(options: Sequence[str], run: Path) -> dict[str, Any]:
-    """Train in a process of its own; return how long it took, and what it found out on held-out tasks."""
-    spent = run_learner("grpo", options)
-    return spent | json.loads((run / "heldout.json").read_text(encoding="utf-8"))
+def train(folder: Path, variant: str, seed: int, rules: str) -> dict[str, Any]:
+    """Train a variant; return its options, how long it took, and what it found out on held-out tasks."""
+    run, options = folder / f"{variant.replace(' ', '-')}-{seed}", chosen(variant, rules)
+    spent = learn("grpo", run, *SETTINGS, *options, "--seed", str(seed))
+    return {"options": options, **spent, **held_out(run)}
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Benchmark))
+    cli(main)

@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
-import tyro
 import yaml
-from provenance import provenance
+from harness import RESULTS, ROOT, cli, provenance, write
 
 from toolorchestra.agents.chat.base import ChatModel, ChatRequest, ScriptedChat
 from toolorchestra.agents.chat.replay import RecordingChat
@@ -33,7 +32,7 @@ from toolorchestra.toolscale.common.intervals import wilson_interval
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_folder import builtin_domains, load_domain
 
-ANSWERS = Path(__file__).parents[1] / "tests" / "data" / "answers"
+ANSWERS = ROOT / "tests" / "data" / "answers"
 PACKAGES = ("msgspec", "openai")
 RULE = "what is mentioned"
 
@@ -42,14 +41,11 @@ RULE = "what is mentioned"
 class Options:
     """Judge answers whose labels are known by what they mention, and by a model."""
 
-    model: str | None = None
-    """Name of a model of the catalogue that has an endpoint; by default two that always say the same."""
-    catalog: tuple[Path, ...] = ()
-    """Catalogue files of your own, which extend and override the shipped one."""
+    model: str | None = None  # of the catalogue, with an endpoint; None: two that always say the same
+    catalog: tuple[Path, ...] = ()  # catalogue files of your own, which extend and override the shipped one
     record: Path | None = None
     """File that keeps the model's replies, so that a run that was cut short goes on, and a second one is free."""
-    output: Path = Path(__file__).parent / "results" / "judge_model.json"
-    """Where the record goes."""
+    output: Path = RESULTS / "judge_model.json"  # where the record goes
 
 
 class LabelledAnswer(NamedTuple):
@@ -162,8 +158,8 @@ def main(options: Options) -> None:
     for judge, errors in found.items():
         print(f"{judge}: {errors}")
     record = {"prompt": PROMPT_DIGEST, **provenance(*PACKAGES), "judges": found, "usage": usage}
-    options.output.write_bytes(msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n")
+    write(options.output, record)
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Options))
+    cli(main)

@@ -17,9 +17,7 @@ that the record holds are not run again. Delete the record to begin anew.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
-import json
 import os
 import random
 import signal
@@ -33,21 +31,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from provenance import provenance
+from harness import ROOT, cli, provenance, read, write
 
 import toolorchestra.algos  # makes settings that torch reads once
 from examples.studies import tmatr as tmatr_study
 from toolorchestra.algos import grpo, msarl, sft, tmatr, trl_trainers
 from toolorchestra.algos.rollout.multi_agent import Slot
 from toolorchestra.cli.main import main as command_line
-from toolorchestra.toolscale.common.writing import write_whole
 from toolorchestra.toolscale.domain_folder import build_domain
 from toolorchestra.toolscale.synth.answer_store import RecordedModel
 from toolorchestra.toolscale.synth.pipeline import synthesise
 from toolorchestra.toolscale.synth.stages import Sizes
 
-ROOT = Path(__file__).parents[1]
-RESULTS = Path(__file__).parent / "results" / "kills.json"
 MAX_ATTEMPTS = 40
 """Runs after which one that does not come to its end counts as stuck."""
 assert toolorchestra.algos
@@ -288,18 +283,19 @@ def slice_of(name: str, kills: int, seed: int, keep: Path | None) -> dict[str, A
     return {**vars(found), "seconds": round(found.seconds, 1), "made": provenance()}
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kinds", nargs="+", choices=[*KINDS], default=[*KINDS])
-    parser.add_argument("--kills", type=int, default=50, help="of each kind")
-    parser.add_argument("--slice", type=int, default=10, help="kills of a kind after which what was found is recorded")
-    parser.add_argument("--keep", type=Path, help="keep the folders of the runs here")
-    parser.add_argument("--record", action="store_true", help="add what was found to the output")
-    parser.add_argument("--output", type=Path, default=RESULTS, help=f"a JSON file; {RESULTS.name} by default")
-    given = parser.parse_args()
-    record: dict[str, dict[str, Any]] = {}
-    if given.record and given.output.exists():
-        record = json.loads(given.output.read_text(encoding="utf-8"))
+@dataclass
+class Options:
+    """What is killed."""
+
+    kinds: tuple[str, ...] = tuple(KINDS)  # which kinds of runs
+    kills: int = 50  # of each kind
+    slice: int = 10  # kills of a kind after which what was found is recorded
+    keep: Path | None = None  # keep the folders of the runs here
+    record: bool = False  # add what was found to the record
+
+
+def main(given: Options) -> bool:
+    record: dict[str, dict[str, Any]] = read("kills", {}) if given.record else {}
     print(f"{'kind':12}{'kills':>7}{'runs':>7}{'differing':>11}{'stuck':>7}{'seconds':>9}")
     for name in given.kinds:
         slices = record.setdefault(name, {})
@@ -310,12 +306,12 @@ def main() -> int:
             if str(seed) not in slices:
                 slices[str(seed)] = slice_of(name, min(left, given.slice), seed, given.keep)
                 if given.record:
-                    write_whole(given.output, json.dumps(record, indent=1, sort_keys=True) + "\n")
+                    write("kills", {kind: record[kind] for kind in sorted(record)})
     found = [one for name in given.kinds for one in record[name].values()]
     failed = any("failed" in one or one["differing"] or one["stuck"] for one in found)
     print("Every run ended as one that was never killed." if not failed else "NOT every run ended as it should.")
-    return int(failed)
+    return failed
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    cli(main)

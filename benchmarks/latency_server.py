@@ -1,6 +1,6 @@
 """An OpenAI-compatible server that answers after given latencies: five replies an episode, four calls and an answer.
 
-    python benchmarks/latency_server.py PORT --latency 0.2 [--sigma 1.2] [--fails 50]
+    python benchmarks/latency_server.py --port PORT --latency 0.2 [--sigma 1.2] [--fails 50]
 
 It counts the requests that it gets (``GET /count``). It does as little as it can, so that a client beside it on the
 same machine is measured, not the server.
@@ -8,11 +8,16 @@ same machine is measured, not the server.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import math
 import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from harness import cli, free_port
 
 CALL = '<tool_call>{"name": "look_calendar", "arguments": {"expression": "tomorrow"}}</tool_call>'
 REPLIES = 5
@@ -85,19 +90,32 @@ class Connection(asyncio.Protocol):
         asyncio.get_running_loop().call_later(seconds, self.transport.write, answer)
 
 
-async def main() -> None:
+@contextmanager
+def served(*options: object) -> Iterator[str]:
+    """Start the server in a process of its own, and yield its address."""
+    port = free_port()
+    command = [sys.executable, __file__, "--port", str(port), *map(str, options)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()
+            yield f"http://127.0.0.1:{port}/v1"
+        finally:
+            process.terminate()
+
+
+async def serve(port: int) -> None:
     """Serve until the process is ended."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("port", type=int)
-    parser.add_argument("--latency", type=float, default=0.2, help="mean seconds of a reply")
-    parser.add_argument("--sigma", type=float, default=0.0, help="of the lognormal distribution; 0: constant")
-    parser.add_argument("--fails", type=int, default=0, help="every how many requests one fails; 0: none")
-    options = parser.parse_args()
-    Connection.latencies = Latencies(options.latency, options.sigma, options.fails)
-    server = await asyncio.get_running_loop().create_server(Connection, "127.0.0.1", options.port, backlog=4096)
+    server = await asyncio.get_running_loop().create_server(Connection, "127.0.0.1", port, backlog=4096)
     print("ready", flush=True)
     await server.serve_forever()
 
 
+def main(port: int, latency: float = 0.2, sigma: float = 0.0, fails: int = 0) -> None:
+    """Answer after a latency, constant or lognormal with a sigma; of so many requests one fails, of 0 none."""
+    Connection.latencies = Latencies(latency, sigma, fails)
+    asyncio.run(serve(port))
+
+
 if __name__ == "__main__":
-    asyncio.run(main())
+    cli(main)

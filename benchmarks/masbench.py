@@ -16,42 +16,22 @@ import math
 import sys
 import time
 from collections import Counter
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any, Literal
 
 import msgspec
-import tyro
-from provenance import provenance
+from harness import cli, markdown, provenance, read, write
 
 from toolorchestra.envs.sources.masbench.dataset_check import DatasetCheck, check_dataset
 from toolorchestra.envs.sources.masbench.graph import AXES, LARGEST, Axes
 from toolorchestra.envs.sources.masbench.sets import COUNTS, DIGESTS, digest, instances, named_set
 
-COLUMNS = (
-    *("axis", "instances", "text and graph disagree", "templates train / test", "in both", "χ² (< 40.3)"),
-    *("ms each", "ms to solve one"),
-)
+COLUMNS = "axis|instances|text and graph disagree|templates train / test|in both|χ² (< 40.3)|ms each|ms to solve one"
 TIMED = (4, 8, 16, 32)
 ROUNDS = 8
 MIN_RATE = 2_000
-
-
-RESULTS = Path(__file__).parent / "results" / "masbench.json"
-
 Part = Literal["rates", "agreement", "published"]
-
-
-@dataclass
-class Options:
-    """Check the generator of MASBench."""
-
-    parts: tuple[Part, ...] = ("rates", "agreement", "published")
-    """What to check."""
-    count: int = 10_000
-    """Least number of instances of each axis."""
-    record: bool = False
-    """Write what is found to benchmarks/results/masbench.json."""
+PARTS: tuple[Part, ...] = ("rates", "agreement", "published")
 
 
 def rate(axis: str, value: int, split: str, rounds: int = ROUNDS) -> float:
@@ -70,10 +50,8 @@ def rate(axis: str, value: int, split: str, rounds: int = ROUNDS) -> float:
 
 def rates() -> dict[str, Any]:
     """Return the rates of every axis, how its cost grows, and the rate of all axes together at the least value."""
-    print(
-        "| axis | split | " + " | ".join(f"a second at {value}" for value in TIMED) + " | growth |\n" + "|---" * 7 + "|"
-    )
     found: dict[str, Any] = {}
+    rows = []
     passed = True
     for split in ("train", "test"):
         axes: dict[str, Any] = {}
@@ -81,13 +59,13 @@ def rates() -> dict[str, Any]:
             each = {value: rate(axis, value, split) for value in TIMED}
             growth = math.log(each[TIMED[0]] / each[TIMED[-1]]) / math.log(TIMED[-1] / TIMED[0])
             axes[axis] = {**{str(value): round(one) for value, one in each.items()}, "growth": round(growth, 3)}
-            rates = " | ".join(f"{one:,.0f}" for one in each.values())
-            print(f"| {axis} | {split} | {rates} | {growth:.2f} |", flush=True)
+            rows.append([axis, split, *(f"{one:,.0f}" for one in each.values()), f"{growth:.2f}"])
         mean = len(AXES) / sum(1 / one[str(TIMED[0])] for one in axes.values())
-        print(f"| all, in equal numbers | {split} | {mean:,.0f} | | | | |", flush=True)
+        rows.append(["all, in equal numbers", split, f"{mean:,.0f}", *[""] * len(TIMED)])
         passed &= all(one["growth"] <= 1 for one in axes.values())
         passed &= split != "train" or min(one[str(TIMED[0])] for one in axes.values()) >= MIN_RATE
         found[split] = axes | {"all": {str(TIMED[0]): round(mean)}}
+    print(markdown("axis|split|" + "|".join(f"a second at {value}:" for value in TIMED) + "|growth:", rows))
     return {"passed": passed, **found}
 
 
@@ -117,41 +95,37 @@ def published() -> dict[str, Any]:
 
 def agreement(count: int) -> dict[str, Any]:
     """Return what the surveys of all axes found, on so many instances of each."""
-    print("| " + " | ".join(COLUMNS) + " |\n" + "|---" * len(COLUMNS) + "|")
     found: dict[str, DatasetCheck] = {}
+    rows = []
     for axis in AXES:
         wanted = [Axes(**{axis: value}) for value in range(1, LARGEST + 1)]
         whole = found[axis] = check_dataset(wanted, -(-count // (2 * LARGEST)))
-        cells = (
-            *(axis, f"{whole.instances:,}", whole.disagreements),
-            *(f"{whole.templates['train']:,} / {whole.templates['test']:,}", whole.shared),
-            *(f"{whole.chi_square:.1f}", f"{whole.milliseconds:.2f}", f"{whole.solving:.2f}"),
-        )
-        print("| " + " | ".join(map(str, cells)) + " |", flush=True)
+        templates = f"{whole.templates['train']:,} / {whole.templates['test']:,}"
+        times = (f"{number:.2f}" for number in (whole.chi_square, whole.milliseconds, whole.solving))
+        rows.append([axis, f"{whole.instances:,}", whole.disagreements, templates, whole.shared, *times])
         for fault in whole.faults:
             print(fault, file=sys.stderr)
+    print(markdown(COLUMNS, rows))
     checked, wrong = (sum(getattr(one, what) for one in found.values()) for what in ("instances", "disagreements"))
     print(f"text and graph agree on {checked - wrong:,} of {checked:,} instances", flush=True)
     passed = all(one.passed for one in found.values())
     return {"passed": passed, "instances": checked, "disagreements": wrong, "axes": msgspec.to_builtins(found)}
 
 
-def main(options: Options) -> int:
-    done: dict[str, Any] = {}
-    if "rates" in options.parts:
-        done["rates"] = rates()
-    if "agreement" in options.parts:
-        done["agreement"] = agreement(options.count)
-    if "published" in options.parts:
-        done["published"] = published()
-    if options.record:
-        earlier = msgspec.json.decode(RESULTS.read_bytes()) if RESULTS.exists() else {}
-        made = {part: {**provenance(), **found} for part, found in done.items()}
-        RESULTS.write_bytes(msgspec.json.format(msgspec.json.encode(earlier | made), indent=1) + b"\n")
+def main(parts: tuple[Part, ...] = PARTS, count: int = 10_000, record: bool = False) -> bool:
+    """Check parts, agreement with at least so many instances of each axis."""
+    checks: dict[str, Callable[[], dict[str, Any]]] = {
+        "rates": rates,
+        "agreement": lambda: agreement(count),
+        "published": published,
+    }
+    done = {part: check() for part, check in checks.items() if part in parts}
+    if record:
+        write("masbench", read("masbench", {}) | {part: {**provenance(), **found} for part, found in done.items()})
     failed = [part for part, found in done.items() if not found["passed"]]
     print(f"failed: {', '.join(failed) or 'nothing'}")
-    return int(bool(failed))
+    return bool(failed)
 
 
 if __name__ == "__main__":
-    sys.exit(main(tyro.cli(Options)))
+    cli(main)

@@ -20,8 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-import tyro
-from provenance import provenance
+from harness import cli, resident, save
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from toolorchestra.agents.builtin.model import TokenPolicy, prepare_torch
@@ -36,7 +35,6 @@ from toolorchestra.algos.rollout.sampling import ModelSampler
 from toolorchestra.algos.rollout.trajectory import TokenTrajectory
 from toolorchestra.algos.starts import Start
 
-RECORD = Path(__file__).parent / "results" / "memory.json"
 CASES: tuple[dict[str, Any], ...] = (
     {},
     {"precision": "bf16"},
@@ -51,29 +49,19 @@ TALK = [[{"role": "user", "content": "one two"}, {"role": "assistant", "content"
 class Benchmark:
     """What is measured."""
 
-    sizes: tuple[int, ...] = (256, 384, 896)
-    """Widths of the models' residual streams."""
-    layers: int = 4
-    """Layers of each."""
-    vocabulary: int = 8000
-    """Ids that they know."""
-    rows: int = 2
-    """Rows of a batch."""
-    length: int = 256
-    """Tokens of a row."""
-    turns: int = 4
-    """Turns of a row."""
-    written: int = 8
-    """Tokens of a turn that are written by the model."""
-    parallel: int = 3
-    """Cases that are measured at the same time."""
-    record: bool = False
-    """Write the numbers to ``benchmarks/results/memory.json``."""
+    sizes: tuple[int, ...] = (256, 384, 896)  # widths of the models' residual streams
+    layers: int = 4  # layers of each
+    vocabulary: int = 8000  # ids that they know
+    rows: int = 2  # of a batch
+    length: int = 256  # tokens of a row
+    turns: int = 4  # turns of a row
+    written: int = 8  # tokens of a turn that are written by the model
+    parallel: int = 3  # cases that are measured at the same time
+    record: bool = False  # write the numbers
 
 
 def main(benchmark: Benchmark) -> None:
     """Measure each size, and the one in the middle with each of the cases."""
-    origin = provenance()
     middle = sorted(benchmark.sizes)[len(benchmark.sizes) // 2]
     cases = [(hidden, case) for hidden in benchmark.sizes for case in (CASES if hidden == middle else CASES[:1])]
     with (
@@ -92,8 +80,7 @@ def main(benchmark: Benchmark) -> None:
     print(f"At most {worst:.1%} off.")
     if benchmark.record:
         settings = {name: value for name, value in asdict(benchmark).items() if name != "record"}
-        whole = {**origin, "settings": settings, "cases": record, "largest_error": round(worst, 3)}
-        RECORD.write_text(json.dumps(whole, indent=2) + "\n", encoding="utf-8")
+        save("memory", {"settings": settings, "cases": record, "largest_error": round(worst, 3)})
 
 
 def build(benchmark: Benchmark, hidden: int, layers: int, folder: Path) -> int:
@@ -172,10 +159,10 @@ def measure(benchmark: Benchmark, hidden: int, case: dict[str, Any], folder: Pat
         model=str(folder / "model"), output=folder / "run", max_ids=benchmark.length, memory=1e-6, **common, **case
     )
     estimated = estimate(config).peak
-    before = _resident()
+    before = resident()
     Path("/proc/self/clear_refs").write_text("5")  # the peak of what came before is forgotten
     learn(config, benchmark.length, benchmark.written, benchmark.turns)
-    peak = _resident("VmHWM") - before
+    peak = resident("VmHWM") - before
     return {
         "parameters": count,
         "estimate_mib": round(estimated / 2**20),
@@ -184,10 +171,5 @@ def measure(benchmark: Benchmark, hidden: int, case: dict[str, Any], folder: Pat
     }
 
 
-def _resident(field: str = "VmRSS") -> int:
-    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(field))
-
-
 if __name__ == "__main__":
-    main(tyro.cli(Benchmark))
+    cli(main)

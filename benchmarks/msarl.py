@@ -12,8 +12,6 @@ holds already is not trained again.
 
 from __future__ import annotations
 
-import json
-import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -21,11 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import tyro
-from learners import run_learner
-from provenance import provenance
-from rich.console import Console
-from rich.table import Table
+from harness import RESULTS, cli, folder_for, interval, learn, lines, markdown, read, save, write
 
 from toolorchestra.algos.reporting.stats import paired_bootstrap
 
@@ -61,43 +55,34 @@ VARIANTS: dict[str, Variant] = {
 class Benchmark:
     """Train two agents together by several rules, and one agent alone, from several seeds."""
 
-    seeds: tuple[int, ...] = (0, 1, 2)
-    """Seeds, one run each."""
+    seeds: tuple[int, ...] = (0, 1, 2)  # one run each
     variants: tuple[str, ...] = tuple(VARIANTS)
     """Which of the variants. ``nested`` must be among them, from whose policies other teams start."""
-    noise: int = 8
-    """Lines of noise in the output of the simulated Python."""
-    steps: int = 20
-    """Batches of rollouts."""
-    samples: int = 8
-    """Sampled episodes of each held-out task."""
-    jobs: int = 2
-    """Seeds at a time."""
-    more: tuple[str, ...] = ()
-    """Further options of all learners, e.g. ``--more=--learning-rate=1e-4``."""
-    output: Path = Path(__file__).parent / "results" / "msarl.json"
-    """Where the numbers go."""
+    noise: int = 8  # lines of noise in the output of the simulated Python
+    steps: int = 20  # batches of rollouts
+    samples: int = 8  # sampled episodes of each held-out task
+    jobs: int = 2  # seeds at a time
+    more: tuple[str, ...] = ()  # further options of all learners, e.g. ``--more=--learning-rate=1e-4``
+    output: Path = RESULTS / "msarl.json"  # where the numbers go
     runs: Path | None = None
-    """Folder to keep the runs in; None: a temporary one."""
 
 
 def main(benchmark: Benchmark) -> None:
     """Run the benchmark."""
     if TEAM not in benchmark.variants:
         raise SystemExit(f"Other teams start as {TEAM!r} does: give it too, got {', '.join(benchmark.variants)}.")
-    folder = benchmark.runs or Path(tempfile.mkdtemp())
+    folder = folder_for(benchmark.runs)
     with ThreadPoolExecutor(benchmark.jobs) as pool:
         found = dict(zip(benchmark.seeds, pool.map(partial(train, benchmark, folder), benchmark.seeds), strict=True))
     by_task = {name: {seed: runs[name].pop("by_task") for seed, runs in found.items()} for name in benchmark.variants}
     record = {
-        **provenance(),
         "variants": {name: " ".join(command(benchmark, VARIANTS[name])) for name in benchmark.variants},
         "runs": {name: {str(seed): runs[name] for seed, runs in found.items()} for name in benchmark.variants},
         "over_the_start": {name: gain(by_task[name]) for name in benchmark.variants},
     }
     if ONE in by_task:
         record["over_one_agent"] = {name: over(by_task[name], by_task[ONE]) for name in by_task if name != ONE}
-    benchmark.output.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    save(benchmark.output, record)
     show(record)
 
 
@@ -108,12 +93,11 @@ def train(benchmark: Benchmark, folder: Path, seed: int) -> dict[str, dict[str, 
         run = folder / f"{name.replace(',', '').replace(' ', '-')}-{seed}"
         if not (run / "benchmark.json").exists():
             script, *options = command(benchmark, VARIANTS[name])
-            options += ["--seed", str(seed), "--threads", "1", "--save-every", "0", "--output", str(run)]
+            options += ["--seed", str(seed), "--threads", "1", "--save-every", "0"]
             if name not in (TEAM, ONE):
                 options += ["--start", str(folder / f"{TEAM}-{seed}" / "start")]
-            spent = run_learner(script, options, quiet=True)
-            (run / "benchmark.json").write_text(json.dumps(spent), encoding="utf-8")
-        found[name] = read(run, benchmark.steps)
+            write(run / "benchmark.json", learn(script, run, *options, quiet=True))
+        found[name] = results(run, benchmark.steps)
     return found
 
 
@@ -124,13 +108,12 @@ def command(benchmark: Benchmark, variant: Variant) -> list[str]:
     return [variant.script, *variant.options, *game, *sizes, *benchmark.more]
 
 
-def read(run: Path, steps: int) -> dict[str, Any]:
+def results(run: Path, steps: int) -> dict[str, Any]:
     """Return the results of a run: held-out success and its gain, and the moves and tokens that training took."""
-    lines = map(json.loads, (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
-    batches = [line for line in lines if line["kind"] == "train" and line["phase"] != "sft"]
-    scores = [json.loads((run / "heldout" / f"{step}.json").read_text(encoding="utf-8")) for step in (0, steps)]
+    batches = [line for line in lines(run / "metrics.jsonl") if line["kind"] == "train" and line["phase"] != "sft"]
+    scores = [read(run / "heldout" / f"{step}.json") for step in (0, steps)]
     return {
-        **json.loads((run / "benchmark.json").read_text(encoding="utf-8")),
+        **read(run / "benchmark.json"),
         "moves": sum(batch["moves"] for batch in batches),
         "tokens": sum(value for batch in batches for name, value in batch.items() if name.endswith("_tokens")),
         "success": [round(float(np.mean(score["by_task"])), 4) for score in scores],
@@ -157,32 +140,22 @@ def mean(seeds: dict[int, list[list[float]]], when: int) -> list[float]:
 
 
 def show(record: dict[str, Any]) -> None:
-    """Print the runs as a table."""
-    table = Table(title="Held-out success of sampled episodes, before and after")
-    columns = ("variant", "seed", "start", "end", "gain, points", "greedy", "moves", "tokens", "CPU s", "over one")
-    for column in columns:
-        table.add_column(column, justify="left" if column == "variant" else "right")
+    """Print held-out success of sampled episodes before and after, and by how much each way to train is ahead."""
     leads = record.get("over_one_agent", {})
+    rows = []
     for name, runs in record["runs"].items():
         for seed, run in runs.items():
-            lead = leads.get(name, {}).get(seed)
-            table.add_row(
-                *(name, seed, f"{run['success'][0]:.1%}", f"{run['success'][1]:.1%}", points(run["gain"])),
-                *(f"{run['greedy'][0]:.0%} → {run['greedy'][1]:.0%}", f"{run['moves']:,.0f}", f"{run['tokens']:,.0f}"),
-                *(f"{run['cpu_seconds']:.0f}", points(lead) if lead else ""),
-            )
-    console = Console(width=160)
-    console.print(table)
+            shares = [f"{share:.1%}" for share in run["success"]]
+            greedy = " → ".join(f"{share:.0%}" for share in run["greedy"])
+            lead = interval(leads[name][seed], 1, 100) if name in leads else ""
+            numbers = (f"{run[what]:,.0f}" for what in ("moves", "tokens", "cpu_seconds"))
+            rows.append([name, seed, *shares, interval(run["gain"], 1, 100), greedy, *numbers, lead])
+    print(markdown("variant|seed:|start:|end:|gain, points:|greedy:|moves:|tokens:|CPU s:|over one:", rows))
     for name, gained in record["over_the_start"].items():
-        console.print(f"{name} over its start, all seeds: {points(gained)} points.")
+        print(f"{name} over its start, all seeds: {interval(gained, 1, 100)} points.")
     for name, lead in leads.items():
-        console.print(f"{name} over {ONE}, all seeds: {points(lead['all'])} points.")
-
-
-def points(found: dict[str, float]) -> str:
-    """Return an interval in percentage points."""
-    return f"{100 * found['estimate']:+.1f} [{100 * found['low']:+.1f}, {100 * found['high']:+.1f}]".replace("[", r"\[")
+        print(f"{name} over {ONE}, all seeds: {interval(lead['all'], 1, 100)} points.")
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Benchmark))
+    cli(main)

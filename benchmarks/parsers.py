@@ -15,20 +15,17 @@ fastest run, and a text that takes less than `LEAST` seconds is too short to say
 
 from __future__ import annotations
 
-import argparse
 import functools
 import itertools
-import json
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
-from campaign import Part
-from provenance import provenance
+from harness import cli, save
 
 from toolorchestra.agents.builtin import tool_messages
 from toolorchestra.agents.builtin.design_renderer import DesignRenderer, questions_in
@@ -57,11 +54,12 @@ from toolorchestra.toolscale.tools.tool import NO_CONTEXT
 
 Parser = Callable[[str], object]
 
-RESULTS = Path(__file__).parent / "results" / "parsers.json"
 SIZES = ((4 * 1024, 16 * 1024), (64 * 1024, 1024 * 1024))
 """Characters of a short text and a long one; many parsers read no more than 20,000 or 32,768."""
 FACTOR = 2.0
 PER_KILOBYTE = 0.008
+MAX_FAULTS = 20
+"""Faults that are kept with their texts."""
 LEAST = 0.1
 GIVEN_UP = 30.0
 """Seconds after which a parser is stopped, if its regular expressions can be."""
@@ -240,32 +238,48 @@ def fault_of(parser: Parser, small: str, large: str) -> tuple[float, str | None]
         return 0.0, f"{type(error).__name__}: {error}"[:300]
 
 
-def campaign(sizes: Sequence[tuple[int, int]] = SIZES, only: str = "", every: int = 1, start: int = 0) -> list[Part]:
+@dataclass
+class Tried:
+    """What became of the texts: how many were tried and held, the slowest in seconds, and what did not hold."""
+
+    tried: int = 0
+    held: int = 0
+    slowest: float = 0.0
+    slowest_is: str = ""
+    faults: list[str] = field(default_factory=list)
+
+    def note(self, what: str, seconds: float, fault: str | None) -> None:
+        """Count one text."""
+        self.tried += 1
+        if seconds > self.slowest:
+            self.slowest, self.slowest_is = seconds, what
+        if fault is None:
+            self.held += 1
+        elif len(self.faults) < MAX_FAULTS:
+            self.faults.append(f"{what}: {fault}")
+
+
+def attack(sizes: Sequence[tuple[int, int]] = SIZES, only: str = "", every: int = 1, start: int = 0) -> Tried:
     """Try the parsers whose name holds `only`, with every `every`-th text."""
-    part = Part("parsers")
+    found = Tried()
     for two in sizes:
         small, large = (itertools.islice(texts(size), start, None, every) for size in two)
         for (made_of, short), (_, long) in zip(small, large, strict=True):
             for name, parser in parsers().items():
                 if only in name:
-                    part.note(f"{name}, {len(long):,} characters of {made_of}", *fault_of(parser, short, long))
-    return [part]
+                    found.note(f"{name}, {len(long):,} characters of {made_of}", *fault_of(parser, short, long))
+    return found
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--parsers", default="", help="a word of the names of the parsers to try")
-    parser.add_argument("--every", type=int, default=1, help="try every n-th text")
-    parser.add_argument("--record", action="store_true", help=f"write the results to {RESULTS.name}")
-    given = parser.parse_args()
-    (part,) = campaign(only=given.parsers, every=given.every)
-    for fault in part.faults:
+def main(parsers: str = "", every: int = 1, record: bool = False) -> bool:
+    found = attack(only=parsers, every=every)
+    for fault in found.faults:
         print(fault, file=sys.stderr)
-    print(f"{part.tried:,} tried, {part.held:,} held, the slowest {part.slowest:.3f} s: {part.slowest_is}")
-    if given.record:
-        RESULTS.write_text(json.dumps({**provenance(), **vars(part)}, indent=1) + "\n", encoding="utf-8")
-    sys.exit(part.tried != part.held)
+    print(f"{found.tried:,} tried, {found.held:,} held, the slowest {found.slowest:.3f} s: {found.slowest_is}")
+    if record:
+        save("parsers", vars(found))
+    return found.tried != found.held
 
 
 if __name__ == "__main__":
-    main()
+    cli(main)

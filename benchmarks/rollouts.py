@@ -12,25 +12,21 @@ PYTHON is that of an environment with inspect_ai and openai, which need not hold
 
 from __future__ import annotations
 
-import argparse
-import contextlib
 import heapq
 import json
 import math
 import os
 import random
-import socket
-import statistics
 import subprocess
-import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
-from provenance import provenance
+from harness import cli, median, provenance, write as write_record
+from latency_server import served
 
 from toolorchestra.agents.builtin.compact_renderer import CompactRenderer
 from toolorchestra.agents.chat.openai_chat import OpenAIChat
@@ -41,7 +37,6 @@ from toolorchestra.algos.starts import Start, make_env
 from toolorchestra.envs.playing import Reset, play_many
 
 HERE = Path(__file__).parent
-RESULTS = HERE / "results" / "rollouts.json"
 ENV = "ToolOrchestra-Restaurant-v0"
 SIGMA = 1.2
 EPISODES, IN_FLIGHT, REPLIES, LATENCY = 256, 64, 5, 0.2
@@ -95,26 +90,10 @@ def steps(episodes: int, turns: int, in_flight: int, seconds: Callable[[int, int
     return {"seconds": taken, "ideal": alone, "ratio": taken / alone}
 
 
-@contextlib.contextmanager
-def server(*options: object) -> Iterator[str]:
-    """Start the server in a process of its own, and yield its address."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, str(HERE / "latency_server.py"), str(port), *map(str, options)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-        try:
-            assert process.stdout is not None
-            process.stdout.readline()
-            yield f"http://127.0.0.1:{port}/v1"
-        finally:
-            process.terminate()
-
-
 def play(url: str, episodes: int, in_flight: int) -> dict[str, Any]:
     """Play an environment of this library with a model at a server; its environments are made and reset once before."""
     began, worked = time.perf_counter(), time.process_time()
-    envs = [make_env(ENV, {}) for _ in range(in_flight)]
+    envs = [make_env(ENV, {"answer": "text"}) for _ in range(in_flight)]  # which the server's last reply ends
     for env in envs:
         env.reset(seed=0)
     first = {"seconds": time.perf_counter() - began, "cpu": time.process_time() - worked}
@@ -144,13 +123,6 @@ def play_by_inspect(python: str, url: str) -> dict[str, Any]:
     return found
 
 
-def median(found: Sequence[Any]) -> Any:
-    """Return the median of numbers, and of those with the same name in dictionaries."""
-    if isinstance(found[0], dict):
-        return {name: median([one[name] for one in found]) for name in found[0]}
-    return statistics.median(found)
-
-
 def in_turn(turn: int, **ways: Callable[[], Any]) -> dict[str, Any]:
     """Return what each way gives, in a round; every other round has the other order."""
     found = {name: ways[name]() for name in sorted(ways, reverse=turn % 2 == 1)}
@@ -163,11 +135,11 @@ def beside_inspect(python: str | None, rounds: int) -> dict[str, Any]:
     for name, sigma in (("constant", 0.0), ("lognormal", SIGMA)):
 
         def ours(sigma: float = sigma) -> dict[str, Any]:
-            with server("--latency", LATENCY, "--sigma", sigma) as url:
+            with served("--latency", LATENCY, "--sigma", sigma) as url:
                 return play(url, EPISODES, IN_FLIGHT)
 
         def theirs(sigma: float = sigma) -> dict[str, Any]:
-            with server("--latency", LATENCY, "--sigma", sigma) as url:
+            with served("--latency", LATENCY, "--sigma", sigma) as url:
                 return play_by_inspect(str(python), url)
 
         ways = {"ours": ours, "inspect_ai": theirs} if python else {"ours": ours}
@@ -188,7 +160,7 @@ def failing(rounds: int) -> dict[str, Any]:
     """Play with a server that fails one of 50 requests, and with one that fails none."""
 
     def ours(every: int) -> dict[str, Any]:
-        with server("--latency", LATENCY, "--fails", every) as url:
+        with served("--latency", LATENCY, "--fails", every) as url:
             return play(url, EPISODES, IN_FLIGHT)
 
     ways = {"none fail": lambda: ours(0), "2 % fail": lambda: ours(50)}
@@ -197,17 +169,11 @@ def failing(rounds: int) -> dict[str, Any]:
     return {**median(played), "ratio": median(ratios)}
 
 
-def main() -> None:
+def main(inspect: str | None = None, rounds: int = 5, record: bool = False) -> None:
     """Measure, and print or record."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--inspect", metavar="PYTHON", help="interpreter that has inspect_ai")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--record", action="store_true", help=f"write the results to {RESULTS.name}")
-    options = parser.parse_args()
-    rounds = options.rounds
 
     def many() -> dict[str, Any]:
-        with server("--latency", 2.0) as url:
+        with served("--latency", 2.0) as url:
             return play(url, 1024, 1024)
 
     def slow(number: int, turn: int) -> float:
@@ -219,13 +185,13 @@ def main() -> None:
         "64 in flight, 3 steps of 50 ms": median([steps(64, 3, 64, lambda number, turn: 0.05) for _ in range(rounds)]),
         "64 in flight, steps of lognormal latency": median([steps(512, 5, 64, slow) for _ in range(rounds)]),
         "1,024 in flight over HTTP": median([many() for _ in range(rounds)]),
-        "beside inspect_ai": beside_inspect(options.inspect, rounds),
+        "beside inspect_ai": beside_inspect(inspect, rounds),
         "a server that fails": failing(rounds),
     }
     print(json.dumps(found, indent=1))
-    if options.record:
-        RESULTS.write_text(json.dumps({"provenance": provenance("aiohttp", "gymnasium"), **found}, indent=1) + "\n")
+    if record:
+        write_record("rollouts", {"provenance": provenance("aiohttp", "gymnasium"), **found})
 
 
 if __name__ == "__main__":
-    main()
+    cli(main)

@@ -13,23 +13,21 @@ and tasks. The options were chosen with training seed 0 on the same test tasks; 
 
 from __future__ import annotations
 
-import argparse
 import json
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
+from harness import cli, markdown, save
 from numpy.typing import NDArray
-from provenance import provenance
 
 import toolorchestra  # noqa: F401 - registers the environments
 
 ENV = "Routing-Math-v0"
 VOTES = (1, 3, 5)
-RESULTS = Path(__file__).parent / "results" / "routing.json"
 SETTINGS: dict[str, Any] = {
     "learning_rate": 1e-3, "n_steps": 256, "batch_size": 256, "n_epochs": 4, "gamma": 1.0,
     "gae_lambda": 0.95, "ent_coef": 0.01,
@@ -122,17 +120,21 @@ def greedy(model: Any) -> Act:
     return lambda seen, _: int(model.predict(seen, deterministic=True)[0])
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=5, help="number of training runs")
-    parser.add_argument("--steps", type=int, default=150_000, help="environment steps of a run")
-    parser.add_argument("--envs", type=int, default=8, help="environments that a run steps in turn")
-    parser.add_argument("--compute", type=float, default=0.5, help="weight of money in the preference")
-    parser.add_argument("--word-counts", type=int, default=16, help="counts that words of requests are hashed into")
-    parser.add_argument("--tasks", type=int, help="test tasks; all by default")
-    parser.add_argument("--repeats", type=int, default=2, help="episodes of each test task")
-    parser.add_argument("--record", action="store_true", help=f"write the results to {RESULTS.name}")
-    given = parser.parse_args()
+@dataclass
+class Options:
+    """What is trained and played."""
+
+    seeds: int = 5  # number of training runs
+    steps: int = 150_000  # environment steps of a run
+    envs: int = 8  # environments that a run steps in turn
+    compute: float = 0.5  # weight of money in the preference
+    word_counts: int = 16  # counts that words of requests are hashed into
+    tasks: int | None = None  # test tasks; all by default
+    repeats: int = 2  # episodes of each test task
+    record: bool = False  # write the results
+
+
+def main(given: Options) -> None:
     options = {"preference": {"outcome": 1.0, "compute": given.compute}, "word_counts": given.word_counts}
     env = gym.make(ENV, split="test", **options)
     tasks, actions = test_tasks(env, given.tasks), env.unwrapped.actions  # type: ignore[attr-defined]
@@ -141,9 +143,9 @@ def main() -> None:
         for votes in VOTES:
             known[f"{name} × {votes}"] = play(env, fixed(action, votes), tasks, given.repeats)
     print(f"{ENV}, {len(tasks)} test tasks, {given.repeats} episodes each\n")
-    print("| policy | success | cost |\n|---|---|---|")
-    for name, one in sorted(known.items(), key=lambda item: item[1].cost.mean()):
-        print(f"| `{name}` | {one.solved.mean():.1%} | ${one.cost.mean():.4f} |")
+    by_cost = sorted(known.items(), key=lambda item: item[1].cost.mean())
+    rows = [[f"`{name}`", f"{one.solved.mean():.1%}", f"${one.cost.mean():.4f}"] for name, one in by_cost]
+    print(markdown("policy|success|cost", rows))
     once = {name: one for name, one in known.items() if name.endswith("× 1")}
     runs: list[dict[str, Any]] = []
     ahead: dict[str, list[NDArray[np.float64]]] = {"experts": [], "experts_and_votes": []}
@@ -165,7 +167,6 @@ def main() -> None:
             name: {"success": mean(one.solved), "cost": round(float(one.cost.mean()), 6)} for name, one in known.items()
         }
         found = {
-            **provenance("toolorchestra", "gymnasium", "numpy", "torch", "stable-baselines3"),
             "environment": ENV,
             "tasks": len(tasks),
             "repeats": given.repeats,
@@ -177,8 +178,8 @@ def main() -> None:
             "runs": runs,
             "ahead": gains,
         }
-        RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        save("routing", found, "toolorchestra", "gymnasium", "numpy", "torch", "stable-baselines3")
 
 
 if __name__ == "__main__":
-    main()
+    cli(main)

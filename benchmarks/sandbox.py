@@ -21,7 +21,6 @@ Targets: `docker, warm` at least 10 times below `docker exec`, and within 2.5 ti
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import itertools
 import os
@@ -34,7 +33,8 @@ import time
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+
+from harness import RESULTS, cli, processor
 
 from toolorchestra.envs.tools.sandbox import (
     BubblewrapSandbox,
@@ -48,7 +48,6 @@ from toolorchestra.envs.tools.sandbox import (
 
 CODE, ANSWER = "print(1234 + 4321)", "5555\n"
 LEAST_GAIN, MAX_OVERHEAD = 10.0, 2.5
-RESULTS = Path(__file__).parent / "results" / "sandbox.txt"
 ROUNDS, SLOW_EVERY = 400, 10  # the slow ways run in every tenth round
 
 
@@ -118,24 +117,14 @@ def many(sandbox: Sandbox, programs: int) -> tuple[int, int, float]:
     return len(results), right, seconds
 
 
-def machine() -> str:
-    """Describe this machine."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    cpu = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.machine())
-    return f"{cpu}, {os.cpu_count()} cores, Linux {platform.release()}, Python {platform.python_version()}"
-
-
-def main() -> None:
+def main(rounds: int = ROUNDS, programs: int = 10_000, record: bool = False) -> bool:
     """Measure, print, and with --record write down."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--programs", type=int, default=10_000)
-    parser.add_argument("--record", action="store_true", help=f"write {RESULTS.relative_to(RESULTS.parents[2])}")
-    options = parser.parse_args()
     warnings.filterwarnings("ignore", "ProcessSandbox does not isolate")
     tempfile.tempdir = "/dev/shm"  # a tmpfs, for `fork`
     python = "/usr/bin/python3"  # the release that is in the image too
-    lines = [f"$ python benchmarks/sandbox.py {' '.join(sys.argv[1:])}".rstrip(), machine()]
+    machine = f"{processor()}, {os.cpu_count()} cores"
+    lines = [f"$ python benchmarks/sandbox.py {' '.join(sys.argv[1:])}".rstrip()]
+    lines.append(f"{machine}, Linux {platform.release()}, Python {platform.python_version()}")
 
     with contextlib.ExitStack() as stack:
         docker = stack.enter_context(DockerSandbox(workers=1, cpus=os.cpu_count() or 1))
@@ -156,7 +145,7 @@ def main() -> None:
             "bubblewrap, cold": cold(lambda: stack.enter_context(BubblewrapSandbox(workers=1, python=python))),
             "subprocess": lambda: subprocess.run(plain, capture_output=True, text=True, check=True).stdout,
         }
-        times = measure(ways, {"docker exec", "docker run", "bubblewrap, cold"}, options.rounds)
+        times = measure(ways, {"docker exec", "docker run", "bubblewrap, cold"}, rounds)
         base = statistics.median(times["fork"])
         lines += ["", f"{'':18}{'least ms':>9}{'p50 ms':>9}{'p95 ms':>9}{'x fork':>9}{'runs':>7}"]
         for name, spent in times.items():
@@ -175,21 +164,21 @@ def main() -> None:
         lambda: DockerSandbox(workers=8, limits=ProgramLimits(seconds=60)),
         lambda: BubblewrapSandbox(workers=8, limits=ProgramLimits(seconds=60)),
     ]
-    for make in makers if options.programs else ():
+    for make in makers if programs else ():
         with make() as sandbox:
-            answered, right, seconds = many(sandbox, options.programs)
-        fine = fine and answered == right == options.programs
-        rate = f"{options.programs / seconds:.0f} a second"
+            answered, right, seconds = many(sandbox, programs)
+        fine = fine and answered == right == programs
+        rate = f"{programs / seconds:.0f} a second"
         lines.append(
-            f"{sandbox.name}: {options.programs} programs, 8 at a time: {options.programs - answered} lost, "
+            f"{sandbox.name}: {programs} programs, 8 at a time: {programs - answered} lost, "
             f"{answered - right} mixed up, {seconds:.1f} s ({rate})"
         )
     text = "\n".join(itertools.chain(lines, [""]))
     print(text, end="")
-    if options.record:
-        RESULTS.write_text(text, encoding="utf-8")
-    sys.exit(0 if fine else 1)
+    if record:
+        (RESULTS / "sandbox.txt").write_text(text, encoding="utf-8")
+    return not fine
 
 
 if __name__ == "__main__":
-    main()
+    cli(main)

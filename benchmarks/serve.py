@@ -12,7 +12,6 @@ reset counts as no message. The rewards are checked: every episode must be solve
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import re
@@ -20,19 +19,17 @@ import socket
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import psutil
 import uvloop
+from harness import cli, free_port, provenance, write
 from openenv.core import GenericEnvClient
-from provenance import provenance
 
 import toolorchestra  # noqa: F401 - registers the environments
 from toolorchestra.agents.policies.reference import OraclePolicy
 
-RESULTS = Path(__file__).parent / "results" / "serve.json"
 SEEDS = 64
 LEAST_RATE = 1000.0
 
@@ -103,40 +100,29 @@ def listens(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--env", default="ToolOrchestra-Restaurant-v0")
-    parser.add_argument("--sessions", type=int, default=256)
-    parser.add_argument("--seconds", type=float, default=10.0)
-    parser.add_argument("--port", type=int, default=0, help="a free one by default")
-    parser.add_argument("--record", action="store_true", help=f"write {RESULTS.name}")
-    given = parser.parse_args()
-    known = trajectories(given.env)
-    if not given.port:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            given.port = free.getsockname()[1]
-    command = [sys.executable, "-m", "toolorchestra.cli", "serve", given.env, "--port", str(given.port)]
+def main(
+    env: str = "ToolOrchestra-Restaurant-v0", sessions: int = 256, seconds: float = 10.0, record: bool = False
+) -> bool:
+    known, port = trajectories(env), free_port()
+    command = [sys.executable, "-m", "toolorchestra.cli", "serve", env, "--port", str(port)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
             assert server.stdout is not None
             assert re.match("Serving", server.stdout.readline())
-            while not listens(given.port):
+            while not listens(port):
                 assert server.poll() is None, "the server ended"
                 time.sleep(0.1)
-            url = f"http://127.0.0.1:{given.port}"
-            found = uvloop.run(measure(url, given.sessions, given.seconds, known, psutil.Process(server.pid)))
+            url = f"http://127.0.0.1:{port}"
+            found = uvloop.run(measure(url, sessions, seconds, known, psutil.Process(server.pid)))
         finally:
             server.terminate()
-    found = {"env": given.env, "sessions": given.sessions, **found, "load_before": psutil.getloadavg()[0]}
+    found = {"env": env, "sessions": sessions, **found, "load_before": psutil.getloadavg()[0]}
     print(json.dumps(found, indent=2))
-    if given.record:
-        record = found | provenance(
-            "toolorchestra", "openenv", "uvicorn", "uvloop", "wsproto", "fastapi", "websockets", "pydantic"
-        )
-        RESULTS.write_text(json.dumps(record, indent=2) + "\n")
-    return int(found["messages_a_second"] < LEAST_RATE)
+    if record:
+        packages = ("toolorchestra", "openenv", "uvicorn", "uvloop", "wsproto", "fastapi", "websockets", "pydantic")
+        write("serve", found | provenance(*packages))
+    return bool(found["messages_a_second"] < LEAST_RATE)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    cli(main)

@@ -10,15 +10,11 @@ is not among the default ones, the hours differ.
 
 from __future__ import annotations
 
-import contextlib
-import io
-import json
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-import tyro
-from provenance import provenance
+from harness import RESULTS, cli, printed, save
 
 from examples.studies.__main__ import main as command_line
 
@@ -27,40 +23,24 @@ from examples.studies.__main__ import main as command_line
 class Benchmark:
     """Run studies."""
 
-    studies: tuple[str, ...] = ("paramanager", "masbench")
-    """Which of them; `msarl` and `tmatr` train models."""
-    quick: bool = False
-    """The quick runs, which the records say."""
-    seeds: tuple[int, ...] = ()
-    """Seeds of the trainings; none: those of the study."""
-    runs: Path | None = None
-    """Folder of the trainings; those already in it are read."""
-    more: tuple[str, ...] = ()
-    """Further options of the studies, which the records say."""
-    output: Path = Path(__file__).parent / "results"
-    """Folder of the records."""
+    studies: tuple[str, ...] = ("paramanager", "masbench")  # which of them; `msarl` and `tmatr` train models
+    quick: bool = False  # the quick runs, which the records say
+    seeds: tuple[int, ...] = ()  # seeds of the trainings; none: those of the study
+    runs: Path | None = None  # folder of the trainings; those already in it are read
+    more: tuple[str, ...] = ()  # further options of the studies, which the records say
+    output: Path = RESULTS  # folder of the records
 
 
 def main(benchmark: Benchmark) -> None:
-    """Run the studies."""
     chosen = ["--quick"] * benchmark.quick
     chosen += ["--seeds", *map(str, benchmark.seeds)] if benchmark.seeds else []
     chosen += benchmark.more
     kept = ["--runs", str(benchmark.runs)] if benchmark.runs else []
     for name in benchmark.studies:
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
-            status = command_line([name, *chosen, *kept])
-        if status:
-            raise SystemExit(f"The study {name} ended with status {status}.")
-        record = {
-            **provenance(),
-            "study": shlex.join(["python", "-m", "examples.studies", name, *chosen]),
-            "lines": printed.getvalue().splitlines(),
-        }
-        text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
-        (benchmark.output / f"study_{name}.json").write_text(text, encoding="utf-8")
+        shown = printed(command_line, name, *chosen, *kept).splitlines()
+        study = shlex.join(["python", "-m", "examples.studies", name, *chosen])
+        save(benchmark.output / f"study_{name}.json", {"study": study, "lines": shown})
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Benchmark))
+    cli(main)

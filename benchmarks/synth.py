@@ -13,23 +13,20 @@ times one of the smaller, or when the two runs with one and with more workers do
 
 from __future__ import annotations
 
-import argparse
 import hashlib
-import json
 import resource
-import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from provenance import provenance
+from harness import cli, save
 
 from toolorchestra.toolscale.domain_folder import builtin_domains
 from toolorchestra.toolscale.generate import generate
 from toolorchestra.toolscale.workers.executors import make_executor
 
-RESULTS = Path(__file__).parent / "results" / "synth.json"
 MAX_SECONDS, MAX_RATIO = 600.0, 1.2
 
 
@@ -61,20 +58,25 @@ def measured(domains: list[str], count: int, workers: int, seed: int, file: Path
     }
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--domains", nargs="*", default=builtin_domains(), help="names or folders of domains")
-    parser.add_argument("--counts", nargs=2, type=int, default=[2_000, 20_000], help="tasks of the two runs")
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--record", action="store_true", help=f"write the results to {RESULTS.name}")
-    given = parser.parse_args()
-    few, many = given.counts
+@dataclass
+class Options:
+    """What is generated."""
+
+    domains: tuple[str, ...] = tuple(builtin_domains())  # names or folders of domains
+    counts: tuple[int, int] = (2_000, 20_000)  # tasks of the two runs
+    workers: int = 2
+    seed: int = 0
+    record: bool = False  # write the results
+
+
+def main(given: Options) -> bool:
+    domains, (few, many) = [*given.domains], given.counts
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "tasks.jsonl"
-        alone = measured(given.domains, few, 1, given.seed, file)
-        small = measured(given.domains, few, given.workers, given.seed, file)
-        large = measured(given.domains, many, given.workers, given.seed, file)
+        alone, small, large = (
+            measured(domains, count, workers, given.seed, file)
+            for count, workers in ((few, 1), (few, given.workers), (many, given.workers))
+        )
     print(f"{'tasks':>8}{'workers':>9}{'seconds':>10}{'tasks/s':>10}{'CPU ms/task':>13}{'peak MB':>9}")
     for run in (alone, small, large):
         print(
@@ -88,12 +90,10 @@ def main() -> int:
     print(f"cost of a task, {many:,} over {few:,}: {ratio:.2f} (marginal {marginal:.3f} ms)")
     print(f"the same bytes with 1 and {given.workers} workers: {'yes' if same else 'no'}")
     if given.record:
-        machine = {**provenance(), "domains": given.domains}
         results = {"ratio": round(ratio, 3), "marginal_ms": round(marginal, 3), "same_bytes": same}
-        runs = {"runs": [alone, small, large]}
-        RESULTS.write_text(json.dumps(machine | results | runs, indent=1) + "\n")
-    return 0 if same and large["seconds"] <= MAX_SECONDS and ratio <= MAX_RATIO else 1
+        save("synth", {"domains": domains, **results, "runs": [alone, small, large]})
+    return not same or large["seconds"] > MAX_SECONDS or ratio > MAX_RATIO
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    cli(main)

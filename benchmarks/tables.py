@@ -10,7 +10,7 @@ arguments say of which record. A number in a text stands between ``<!-- number: 
 
 from __future__ import annotations
 
-import argparse
+import inspect
 import re
 import sys
 from collections.abc import Callable
@@ -18,10 +18,8 @@ from pathlib import Path
 
 import tables_checks
 import tables_learning
-import tables_machine
-from table_text import interval, markdown, percent, read
+from harness import ROOT, cli, interval, markdown, percent, read
 
-ROOT = Path(__file__).parents[1]
 MARKED = re.compile(r"(<!-- table: (?P<words>[^\n]*?) -->\n).*?(?=<!-- /table -->)", re.DOTALL)
 
 NUMBER = re.compile(r"(<!-- number: (?P<words>[^\n]*?) -->).*?(?=<!-- /number -->)")
@@ -140,33 +138,11 @@ def routing_fixed() -> str:
     return markdown("expert × times asked|success, %:|cost, $:", rows)
 
 
-def serve() -> str:
-    """Messages a second of the server, and what they take."""
-    found = read("serve")
-    row = [f"{found['sessions']}", f"{found['messages_a_second']:,.0f}"]
-    row += [f"{found['latency_ms'][q]:.0f}" for q in ("50", "95", "99")]
-    row += [f"{found['server_microseconds_a_message'] / 1000:.2f}", f"{found['megabytes_a_session']:.2f}"]
-    row += [f"{found['cores']}", f"{found['load_before']:.1f}"]
-    titles = "sessions:|messages a second:|median, ms:|95 %, ms:|99 %, ms:|server's time a message, ms:|a session, MB:"
-    return markdown(f"{titles}|cores:|load before:", [row])
-
-
 TABLES: dict[str, Callable[..., str]] = {
-    function.__name__: function
-    for function in (
-        controllability_policies,
-        controllability_apart,
-        controllability_over,
-        controllability_seeds,
-        controllability_filters,
-        grpo_paramanager,
-        routing,
-        routing_fixed,
-        serve,
-        *tables_checks.TABLES,
-        *tables_learning.TABLES,
-        *tables_machine.TABLES,
-    )
+    name: function
+    for module in (sys.modules[__name__], tables_checks, tables_learning)
+    for name, function in vars(module).items()
+    if inspect.isfunction(function) and function.__module__ == module.__name__
 }
 
 
@@ -187,12 +163,8 @@ def written(page: Path) -> str:
     return NUMBER.sub(number, MARKED.sub(table, page.read_text(encoding="utf-8")))
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--check", action="store_true", help="write nothing, and name the pages that are not up to date"
-    )
-    check = parser.parse_args().check
+def main(check: bool = False) -> bool:
+    """Write the pages that are not up to date, or name them."""
     pages = [
         page
         for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
@@ -207,8 +179,8 @@ def main() -> int:
         )
         if not check:
             page.write_text(written(page), encoding="utf-8")
-    return int(check and bool(stale))
+    return check and bool(stale)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    cli(main)

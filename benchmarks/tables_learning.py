@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from table_text import change, interval, markdown, percent, read
+from harness import change, interval, markdown, percent, read
 
 
 def baselines() -> str:
@@ -159,18 +158,3 @@ def designs() -> str:
 def study(name: str) -> str:
     """What a study prints."""
     return "\n".join(read(f"study_{name}")["lines"]) + "\n"
-
-
-TABLES: tuple[Callable[..., str], ...] = (
-    baselines,
-    designers,
-    grpo_restaurant_policies,
-    grpo_restaurant_seeds,
-    msarl_rules,
-    msarl_teams,
-    masorchestra_axes,
-    masorchestra_mixed,
-    tmatr_schedules,
-    designs,
-    study,
-)

@@ -9,16 +9,13 @@ schedule's includes the warm start. What a folder of runs holds already is not t
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
-import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
-import tyro
-from provenance import provenance
+from harness import RESULTS, cli, folder_for, read, save
 
 from examples.studies import tmatr
 
@@ -27,28 +24,21 @@ from examples.studies import tmatr
 class Benchmark:
     """Train a team under several schedules from several seeds."""
 
-    seeds: tuple[int, ...] = (0, 1, 2)
-    """Seeds; a run each for every schedule."""
-    schedules: tuple[str, ...] = tmatr.KINDS
-    """Which of the schedules."""
-    questions: int = tmatr.QUESTIONS
-    """Questions of a batch of rollouts."""
-    samples: int = tmatr.SAMPLES
-    """Sampled episodes of each held-out task after each stage."""
-    more: str = ""
-    """Further options of the learner, in one text: ``--more="--stage-steps 3"``."""
-    output: Path = Path(__file__).parent / "results" / "tmatr.json"
-    """Where the numbers go."""
-    runs: Path | None = None
-    """Folder to keep the runs in, and the page with figures; None: a temporary one."""
+    seeds: tuple[int, ...] = (0, 1, 2)  # a run each for every schedule
+    schedules: tuple[str, ...] = tmatr.KINDS  # which of the schedules
+    questions: int = tmatr.QUESTIONS  # of a batch of rollouts
+    samples: int = tmatr.SAMPLES  # sampled episodes of each held-out task after each stage
+    more: str = ""  # further options of the learner, in one text: ``--more="--stage-steps 3"``
+    output: Path = RESULTS / "tmatr.json"  # where the numbers go
+    runs: Path | None = None  # folder to keep the runs in, and the page with figures
 
 
 def main(benchmark: Benchmark) -> None:
     """Run the benchmark."""
-    folder = benchmark.runs or Path(tempfile.mkdtemp())
-    record: dict[str, object] = {**provenance(), "more": benchmark.more, "runs": {}}
-    known = json.loads(benchmark.output.read_text(encoding="utf-8"))["runs"] if benchmark.output.exists() else {}
+    folder = folder_for(benchmark.runs)
+    known = read(benchmark.output, {"runs": {}})["runs"]
     runs: dict[str, dict[str, object]] = {}
+    record: dict[str, object] = {"more": benchmark.more, "runs": runs}
     found = []
     for seed in benchmark.seeds:
         for name in benchmark.schedules:
@@ -69,16 +59,15 @@ def main(benchmark: Benchmark) -> None:
                 "rewards": run.rewards,
                 "stages": run.stages,
             }
-            record["runs"] = runs
-            benchmark.output.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+            save(benchmark.output, record)
     study = tmatr.TMATRStudy(found)
     record["gain"] = {name: study.gain(name)._asdict() for name in study.schedules}
     if tmatr.ALTERNATING in study.schedules[:1]:
         record["alternating_over"] = {name: study.over(name)._asdict() for name in study.schedules[1:]}
-    benchmark.output.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    save(benchmark.output, record)
     tmatr.write(study, folder / "study")
     print(tmatr.markdown(study), f"\nPage and figures: {folder / 'study'}", sep="")
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Benchmark))
+    cli(main)

@@ -16,12 +16,9 @@ then the milliseconds of questions that the page asks, and the server's peak of 
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
-import re
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -33,12 +30,11 @@ from typing import Any
 from urllib.request import urlopen
 
 import msgspec
+from harness import cli, median, provenance, resident, rounded, write
 from playwright.sync_api import Browser, sync_playwright
-from provenance import provenance
 
 from toolorchestra.envs.records.episode import Episode, read_episodes
 
-RESULTS = Path(__file__).parent / "results" / "viewer.json"
 ENV = "ToolOrchestra-All-v0"
 QUESTIONS = {
     "filter by outcome and reason": "episodes?outcome=failed&reason=execution&limit=100",
@@ -124,16 +120,8 @@ def asked(address: str) -> dict[str, float]:
             with urlopen(address + "api/" + path) as answer:
                 answer.read()
             times.append(1000 * (time.perf_counter() - began))
-        found[name] = round(statistics.median(times), 1)
+        found[name] = median(times)
     return found
-
-
-def memory(process: subprocess.Popen[bytes]) -> float:
-    """Return the peak of resident memory of a process, in MiB."""
-    status = Path(f"/proc/{process.pid}/status").read_text()
-    peak = re.search(r"VmHWM:\s+(\d+) kB", status)
-    assert peak is not None
-    return int(peak[1]) / 1024
 
 
 def measure(file: Path, browser: Browser, folder: Path, number: int) -> dict[str, Any]:
@@ -152,47 +140,40 @@ def measure(file: Path, browser: Browser, folder: Path, number: int) -> dict[str
         page.keyboard.press("Enter")
         page.wait_for_selector(".turn.user")
         page.close()
-        peak = memory(process)
+        peak = resident("VmHWM", process.pid) / 2**20
     with served(file, cache) as (process, address, printed):
         again = opened(browser, address, printed)
     return {"episodes": state["episodes"], "first": first, "again": again, "questions": questions, "peak": peak}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--episodes", type=int, default=100_000)
-    parser.add_argument("--bytes", type=int, default=10**9, help="least size, of 100,000 episodes and more")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--record", action="store_true", help=f"write {RESULTS.name}")
-    options = parser.parse_args()
+def main(episodes: int = 100_000, least_bytes: int = 10**9, rounds: int = 3, record: bool = False) -> None:
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     assert chromium, "This needs Chromium: apt-get install chromium"
     with tempfile.TemporaryDirectory() as place, sync_playwright() as playwright:
         folder = Path(place)
-        file = made(folder, options.episodes, options.bytes)
+        file = made(folder, episodes, least_bytes)
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        rounds = [measure(file, browser, folder, number) for number in range(options.rounds)]
+        each = [measure(file, browser, folder, number) for number in range(rounds)]
         size = file.stat().st_size
         index = sum(one.stat().st_size for one in (folder / "cache-0").rglob("*") if one.is_file())
         browser.close()
-    found: dict[str, Any] = {"episodes": rounds[0]["episodes"], "bytes": size, "bytes of the index": index}
-    for stage in ("first", "again"):
-        names = rounds[0][stage]
-        found[f"seconds, {stage}"] = {
-            name: round(statistics.median(one[stage][name] for one in rounds), 2) for name in names
-        }
-    found["worst seconds to the first rows"] = round(max(one["first"]["first rows"] for one in rounds), 2)
-    found["milliseconds of questions"] = {
-        name: round(statistics.median(one["questions"][name] for one in rounds), 1) for name in QUESTIONS
+    typical = median(each)
+    found: dict[str, Any] = {
+        "episodes": typical["episodes"],
+        "bytes": size,
+        "bytes of the index": index,
+        **{f"seconds, {stage}": rounded(typical[stage], 2) for stage in ("first", "again")},
+        "worst seconds to the first rows": round(max(one["first"]["first rows"] for one in each), 2),
+        "milliseconds of questions": rounded(typical["questions"], 1),
+        "peak of the server's memory, MiB": round(max(one["peak"] for one in each), 1),
+        "rounds": rounds,
+        "load of the machine at the end": round(os.getloadavg()[0], 1),
     }
-    found["peak of the server's memory, MiB"] = round(max(one["peak"] for one in rounds), 1)
-    found["rounds"] = options.rounds
-    found["load of the machine at the end"] = round(os.getloadavg()[0], 1)
     print(json.dumps(found, indent=1))
-    if options.record:
+    if record:
         made_by = provenance("toolorchestra", "msgspec", "starlette", "uvicorn", "playwright")
-        RESULTS.write_text(json.dumps({"provenance": made_by, **found}, indent=1) + "\n")
+        write("viewer", {"provenance": made_by, **found})
 
 
 if __name__ == "__main__":
-    main()
+    cli(main)

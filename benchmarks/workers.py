@@ -17,19 +17,19 @@ linear.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
+import copy
 import json
 import os
-import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from provenance import PACKAGES, provenance
+from harness import PACKAGES, cli, median, save
 
 from toolorchestra.cli.rollout import RolloutCommand
 from toolorchestra.envs.playing import Reset
@@ -40,7 +40,6 @@ from toolorchestra.toolscale.workers.units import Executor, InProcess, Unit
 
 LEAST_SHARE = 0.85
 ALONE = "one process"
-RESULTS = Path(__file__).parent / "results" / "workers.json"
 
 
 class SharingNothing:
@@ -124,7 +123,7 @@ def played(
 
 
 def ways_to_play(
-    workers: list[int], kinds: list[str], stack: ExitStack
+    workers: Sequence[int], kinds: Sequence[str], stack: ExitStack
 ) -> Iterator[tuple[str, int, Executor | SharingNothing]]:
     """Yield each way to play: its name, its workers and its executor."""
     yield ALONE, 1, InProcess()
@@ -167,26 +166,29 @@ def warm(executor: Executor | SharingNothing, env: str, policy: Any) -> None:
 
 def median_ratio(some: list[float], others: list[float]) -> float:
     """Return the median over rounds of one number over another."""
-    return statistics.median(one / other for one, other in zip(some, others, strict=True))
+    return float(median([one / other for one, other in zip(some, others, strict=True)]))
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--executors", nargs="+", choices=("process", "ray"), default=["process", "ray"])
-    parser.add_argument("--env", default="ToolOrchestra-Restaurant-v0")
-    parser.add_argument("--policy", default="noisy-oracle")
-    parser.add_argument("--episodes", type=int, default=10_000)
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--record", action="store_true")
-    options = parser.parse_args()
+@dataclass
+class Options:
+    """What is played."""
+
+    workers: tuple[int, ...] = (1, 2)
+    executors: tuple[Literal["process", "ray"], ...] = ("process", "ray")
+    env: str = "ToolOrchestra-Restaurant-v0"
+    policy: str = "noisy-oracle"
+    episodes: int = 10_000
+    rounds: int = 7
+    record: bool = False
+
+
+def main(options: Options) -> bool:
     with ExitStack() as stack:
         ways = list(ways_to_play(options.workers, options.executors, stack))
         for _, _, executor in ways:
             warm(executor, options.env, options.policy)
         seconds: dict[str, list[float]] = {name: [] for name, _, _ in ways}
-        own: dict[str, list[float]] = {name: [] for name, _, _ in ways}
-        used: dict[str, list[float]] = {name: [] for name, _, _ in ways}
+        own, used = copy.deepcopy(seconds), copy.deepcopy(seconds)
         first: list[bytes] = []
         for turn in range(options.rounds):
             shift = turn % len(ways)
@@ -203,7 +205,7 @@ def main() -> int:
         speed_up = median_ratio(seconds[ALONE], seconds[name])
         rows[name] = {
             "workers": count,
-            "seconds": round(statistics.median(seconds[name]), 3),
+            "seconds": round(median(seconds[name]), 3),
             "speed_up": round(speed_up, 3),
             "share_of_linear": round(speed_up / min(count, os.cpu_count() or 1), 3),
             "cpu_share": round(median_ratio(used[ALONE], used[name]), 3),
@@ -212,21 +214,12 @@ def main() -> int:
         if (free := f"sharing nothing, {count}") in seconds:
             rows[name]["share_of_sharing_nothing"] = round(median_ratio(seconds[free], seconds[name]), 3)
         print(f"{name:18}  {json.dumps(rows[name])}")
-    found = {
-        **provenance(*PACKAGES, "ray"),
-        "load": os.getloadavg()[0],
-        "env": options.env,
-        "policy": options.policy,
-        "episodes": options.episodes,
-        "rounds": options.rounds,
-        "ways": rows,
-    }
     if options.record:
-        RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        save("workers", {"load": os.getloadavg()[0], **vars(options), "ways": rows}, *PACKAGES, "ray")
     worst = min(row["share_of_linear"] for name, row in rows.items() if "sharing" not in name)
     print(f"worst share of linear: {worst:.0%} (at least {LEAST_SHARE:.0%})")
-    return 0 if worst >= LEAST_SHARE else 1
+    return bool(worst < LEAST_SHARE)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    cli(main)

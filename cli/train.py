@@ -38,7 +38,7 @@ class TrainCommand:
         try:
             if processes() == 1:
                 return self._train()
-            ranks = importlib.import_module("toolorchestra.algos.hardware.distributed")
+            distributed = importlib.import_module("toolorchestra.algos.hardware.distributed")
             with distributed.ending_together():
                 distributed.start()
                 return self._train(main=distributed.is_main())

@@ -55,8 +55,7 @@ def execute(
         context: The episode at the beginning of the turn: its session, and the tools that can be called.
         clock: Virtual time at which the turn begins, in seconds.
         first: Number of the first call, from which ids are made for calls that have none.
-        outages: ``infra_error``: an outage of a model or server is raised; ``observed``: it is the call's EXEC_ERR, or
-            TIMEOUT if it hangs.
+        outages: ``infra_error``: an outage is raised; ``observed``: it is the call's EXEC_ERR, or TIMEOUT if it hangs.
 
     Raises:
         ExpertError: A model or server failed for good, and `outages` is ``infra_error``.
@@ -70,16 +69,14 @@ def execute(
     over = 0  # calls that had ended when `ready` was
     started: dict[int, _Waiting] | None = None
     for position, call in enumerate(calls):
-        call_id = call.id
-        if not call_id:
-            call_id = f"call_{first + position}"
-            if call_id in given:
-                call_id += "_"
+        call_id = call.id or f"call_{first + position}"
+        if not call.id and call_id in given:
+            call_id += "_"
         tool = tools.get(call.name)
         arguments = _arguments(call, tool, tools)
         if tool is None or isinstance(arguments, str):
-            error = str(arguments)
-            records.append(CallRecord(call_id, call.name, None, Status.PARSE_ERR, error=error, start=ready, end=ready))
+            wrong = CallRecord(call_id, call.name, None, Status.PARSE_ERR, None, str(arguments), start=ready, end=ready)
+            records.append(wrong)
             continue
         writes = tool.effect == "write"
         if writes:
@@ -98,21 +95,8 @@ def execute(
         except Exception as error:
             result = _failed(tool, error, outages)
         end = ready + tool.latency + result.seconds
-        records.append(
-            CallRecord(
-                call_id,
-                call.name,
-                arguments,
-                result.status,
-                result.value,
-                result.error,
-                tool.price + result.cost,
-                result.tokens,
-                ready,
-                end,
-                result.children,
-            )
-        )
+        spent = tool.price + result.cost, result.tokens, ready, end, result.children
+        records.append(CallRecord(call_id, call.name, arguments, result.status, result.value, result.error, *spent))
         if end > latest:
             latest = end
         if writes:

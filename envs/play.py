@@ -113,8 +113,8 @@ class Play(ABC):
 
     Override `_on_message`: it reads a message of the current agent and applies the rules by calling `observe`,
     `run_calls`, `pass_to`, `judge` and `close`. A protocol with other actions than text overrides `_read`; one whose
-    reward is not the outcome overrides `_set_reward`. The other methods need not be overridden. State that a subclass keeps
-    outside of the record must be immutable, or be copied in `fork`.
+    reward is not the outcome overrides `_set_reward`. The other methods need not be overridden. State that a subclass
+    keeps outside of the record must be immutable, or be copied in `fork`.
 
     Args:
         start: What an episode begins with. A protocol's rules take further arguments of their own.

@@ -3,8 +3,8 @@
     TaskEnv ─┬─ OrchestrationEnv    one agent, with Gymnasium's interface
              └─ MultiAgentEnv       several agents, with PettingZoo's interface
 
-A protocol subclasses one of the two and overrides `TaskEnv._setup_episode`, which says what differs: the prompt, the tools, and
-the rules by which an episode is played.
+A protocol subclasses one of the two and overrides `TaskEnv._setup_episode`, which says what differs: the prompt, the
+tools, and the rules by which an episode is played.
 """
 
 from __future__ import annotations

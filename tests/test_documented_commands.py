@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import importlib
 import io
@@ -108,6 +109,18 @@ def parse_command(words: list[str]) -> None:
         parse(Command, words, config=COMMAND_CONFIG)
 
 
+@cache
+def parameters(code: str) -> frozenset[str]:
+    """Return the parameters of a script's `main`, and the fields of its dataclasses."""
+    found: set[str] = set()
+    for node in ast.parse(code).body:
+        if isinstance(node, ast.FunctionDef) and node.name == "main":
+            found |= {one.arg for one in node.args.args}
+        elif isinstance(node, ast.ClassDef):
+            found |= {ast.unparse(one.target) for one in node.body if isinstance(one, ast.AnnAssign)}
+    return frozenset(found)
+
+
 def check_script(script: str, words: list[str]) -> None:
     """A script is there, and it has the options."""
     if script.startswith("examples."):
@@ -123,7 +136,8 @@ def check_script(script: str, words: list[str]) -> None:
         if word.startswith("--"):
             option = word[2:].partition("=")[0]
             field = option.removeprefix("no-").replace("-", "_")
-            assert f'"--{option}"' in code or re.search(rf"^    {field}: ", code, re.MULTILINE), f"{script} {word}"
+            known = f'"--{option}"' in code or field in parameters(code)
+            assert known, f"{script} {word}"
 
 
 @cache
@@ -189,9 +203,7 @@ def test_every_option_in_prose_is_one_of_a_command(page: Path) -> None:
     known = {option for command in commands() for option in helped(*command)}
     known |= {option for learner in LEARNERS for option in helped("train", learner)}
     for script in (ROOT / "benchmarks").glob("*.py"):
-        code = script.read_text(encoding="utf-8")
-        known |= set(re.findall(r'"(--[\w-]+)"', code))
-        known |= {f"--{name.replace('_', '-')}" for name in re.findall(r"^    (\w+): .*=", code, re.MULTILINE)}
+        known |= {f"--{name.replace('_', '-')}" for name in parameters(script.read_text(encoding="utf-8"))}
     for group, run in ((Study, study), (Design, designs), (Exchange, exchange)):
         known |= {option for command in commands(group) for option in helped(*command, of=run)}
     known |= {option for options in OTHERS.values() for option in options}

@@ -77,14 +77,12 @@ def test_every_command_of_the_readme_and_of_the_pages_on_extending_exists(capsys
 
 def test_tables_are_what_the_records_say(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    monkeypatch.setattr("sys.argv", ["tables.py", "--check"])
-    assert importlib.import_module("tables").main() == 0, capsys.readouterr().out
+    assert not importlib.import_module("tables").main(check=True), capsys.readouterr().out
 
 
 NOT_MEASURED = {
     "cli": "exit codes",
     "controllability": "weights of the preferences",
-    "generation": "printed by benchmarks/turns.py, which keeps no record",
     "masbench": "settings of the generator",
     "paramanager": "the protocol's costs and the paper's",
     "statistics": "written by `envs --stats --markdown`; tests/toolscale/test_shipped_domains.py compares",

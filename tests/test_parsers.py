@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
+import importlib
 from pathlib import Path
 from types import ModuleType
 
@@ -14,30 +13,23 @@ FOLDER = Path(__file__).parents[1] / "benchmarks"
 
 
 @pytest.fixture(scope="module")
-def attack() -> ModuleType:
+def script() -> ModuleType:
     """The benchmark script as a module."""
-    sys.path.insert(0, str(FOLDER))
-    try:
-        spec = importlib.util.spec_from_file_location("parsers", FOLDER / "parsers.py")
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    finally:
-        sys.path.remove(str(FOLDER))
-    return module
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(FOLDER))
+        return importlib.import_module("parsers")
 
 
-def test_time_is_linear_in_the_length_of_hostile_texts(attack: ModuleType) -> None:
-    (part,) = attack.campaign(sizes=[(4_096, 16_384)], every=15, start=3)
-    assert part.tried > 300
-    assert part.faults == []
+def test_time_is_linear_in_the_length_of_hostile_texts(script: ModuleType) -> None:
+    found = script.attack(sizes=[(4_096, 16_384)], every=15, start=3)
+    assert found.tried > 300
+    assert found.faults == []
 
 
 @pytest.mark.parametrize(
     ("parser", "unit"),
     [
-        ("message: Hermes", "<tool_call>"),
+        ("message: parse", "<tool_call>"),
         ("message: result", "<tool_response>"),
         ("sub-agent: answer", "<think>"),
         ("grader: 5", "<answer>"),
@@ -50,15 +42,15 @@ def test_time_is_linear_in_the_length_of_hostile_texts(attack: ModuleType) -> No
         ("judge: repeat_dinner_without_chef", "I booked one hundred and "),
     ],
 )
-def test_what_took_quadratic_time_is_linear(attack: ModuleType, parser: str, unit: str) -> None:
+def test_what_took_quadratic_time_is_linear(script: ModuleType, parser: str, unit: str) -> None:
     short, long = ((unit * size)[:size] for size in (16_384, 65_536))
-    _, fault = attack.fault_of(attack.parsers()[parser], short, long)
+    _, fault = script.fault_of(script.parsers()[parser], short, long)
     assert fault is None
 
 
-def test_a_quadratic_parser_is_found(attack: ModuleType) -> None:
+def test_a_quadratic_parser_is_found(script: ModuleType) -> None:
     import re
 
-    _, fault = attack.fault_of(re.compile("<a>.*?</a>").findall, "<a>" * 1_000, "<a>" * 4_000)
+    _, fault = script.fault_of(re.compile("<a>.*?</a>").findall, "<a>" * 1_000, "<a>" * 4_000)
     assert fault is not None
     assert "per KB" in fault

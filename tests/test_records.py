@@ -18,7 +18,6 @@ RECORDS = sorted((ROOT / "benchmarks" / "results").glob("*.json"))
 BEFORE_DATES = "made before records had a date"
 OLDER = {
     "adapters": "made before its script wrote commit, versions and processor",
-    "attack": BEFORE_DATES,
     "baselines": BEFORE_DATES,
     "checks": BEFORE_DATES,
     "controllability_ParaManager-Math-v0_80_batches": BEFORE_DATES,
@@ -35,7 +34,6 @@ OLDER = {
     "grpo_masorchestra": BEFORE_DATES,
     "grpo_paramanager": BEFORE_DATES,
     "grpo_restaurant": BEFORE_DATES,
-    "hostile": BEFORE_DATES,
     "kills": BEFORE_DATES,
     "masbench": "made before its script wrote command, commit, versions and processor",
     "msarl": BEFORE_DATES,
@@ -52,9 +50,9 @@ OLDER = {
 
 
 @pytest.fixture
-def provenance(monkeypatch: pytest.MonkeyPatch) -> Any:
+def harness(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    return importlib.import_module("provenance")
+    return importlib.import_module("harness")
 
 
 def origins(record: Any) -> Iterator[dict[str, Any]]:
@@ -74,21 +72,21 @@ def complete(record: Any, fields: tuple[str, ...]) -> bool:
     return bool(found) and all(field in origin for origin in found for field in fields)
 
 
-def test_a_record_has_the_command_the_date_the_commit_and_the_machine(provenance: Any) -> None:
-    found = provenance.provenance()
-    assert tuple(found) == provenance.FIELDS
+def test_a_record_has_the_command_the_date_the_commit_and_the_machine(harness: Any) -> None:
+    found = harness.provenance()
+    assert tuple(found) == harness.FIELDS
     assert abs(datetime.now(UTC) - datetime.fromisoformat(found["date"])) < timedelta(minutes=1)
     assert isinstance(found["uncommitted"], bool)
     assert found["uncommitted"] or re.fullmatch("[0-9a-f]{40}", found["commit"])
     assert {"python", "toolorchestra"} <= set(found["versions"])
 
 
-def test_a_changed_file_is_uncommitted_and_a_changed_record_is_not(provenance: Any, tmp_path: Path) -> None:
+def test_a_changed_file_is_uncommitted_and_a_changed_record_is_not(harness: Any, tmp_path: Path) -> None:
     def git(*words: str) -> None:
         names = ("-c", "user.name=a", "-c", "user.email=a@b")
         subprocess.run(("git", *names, "-C", str(tmp_path), *words), check=True, capture_output=True)
 
-    assert provenance.state(tmp_path) == ("", True)
+    assert harness.state(tmp_path) == ("", True)
     git("init")
     record = tmp_path / "benchmarks" / "results" / "one.json"
     record.parent.mkdir(parents=True)
@@ -97,22 +95,22 @@ def test_a_changed_file_is_uncommitted_and_a_changed_record_is_not(provenance: A
     code.write_text("1\n")
     git("add", ".")
     git("commit", "-m", "One")
-    commit, uncommitted = provenance.state(code.parent)
+    commit, uncommitted = harness.state(code.parent)
     assert (len(commit), uncommitted) == (40, False)
     record.write_text("[]")
     (tmp_path / "untracked").touch()
-    assert provenance.state(code.parent) == (commit, False)
+    assert harness.state(code.parent) == (commit, False)
     code.write_text("2\n")
-    assert provenance.state(code.parent) == (commit, True)
+    assert harness.state(code.parent) == (commit, True)
 
 
 @pytest.mark.parametrize("file", RECORDS, ids=lambda path: path.stem)
-def test_every_record_has_all_fields_but_those_that_are_older(provenance: Any, file: Path) -> None:
-    found = complete(json.loads(file.read_text(encoding="utf-8")), provenance.FIELDS)
+def test_every_record_has_all_fields_but_those_that_are_older(harness: Any, file: Path) -> None:
+    found = complete(json.loads(file.read_text(encoding="utf-8")), harness.FIELDS)
     if file.stem in OLDER:
         assert not found, f"{file.stem} is complete now: take it off the list"
     else:
-        assert found, f"{file.stem} lacks a field of benchmarks/provenance.py: make it again from a commit"
+        assert found, f"{file.stem} lacks a field of benchmarks/harness.py: make it again from a commit"
 
 
 def test_the_list_of_older_records_names_only_records() -> None:

@@ -21,7 +21,11 @@ LAYERS = ("toolscale", "agents", "envs", "algos", "cli")
 PROTOCOLS = ("toolorchestra", "paramanager", "masorchestra", "msarl", "tmatr", "dialogue")
 BRIDGES = ("trl",)  # modules that stand for the library of their name
 SUITES = ("testing",)  # modules with tests for environments of others, as numpy.testing is
-MAX_LINES, MAX_MEDIAN = 500, 180
+MAX_LINES, MAX_MEDIAN = 500, 180  # of a file
+MAX_FUNCTION = 60  # lines, its docstring included
+MAX_MODULES = 20  # in a folder
+MAX_NAMES = 900  # in all faces of packages together
+MAX_LIBRARY = 79_000  # lines of Python in all layers
 CLOCKS = {"perf_counter", "process_time", "thread_time", "monotonic"}
 TIMEOUT = re.compile("timeout|seconds|deadline|grace", re.IGNORECASE)
 ON_THE_CLOCK = {
@@ -115,6 +119,32 @@ def test_every_file_can_be_read_in_one_go() -> None:
     sizes = {name: len(file.read_text(encoding="utf-8").splitlines()) for name, file in MODULES.items()}
     assert not {name: size for name, size in sizes.items() if size > MAX_LINES}
     assert statistics.median(sizes.values()) <= MAX_MEDIAN
+
+
+def test_every_function_can_be_read_in_one_go() -> None:
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    for name, file in MODULES.items():
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, functions) and node.end_lineno is not None:
+                assert node.end_lineno - node.lineno < MAX_FUNCTION, f"{name}.{node.name}"
+
+
+def test_the_library_can_be_held_in_the_head() -> None:
+    modules = collections.Counter(file.parent for file in MODULES.values() if file.name != "__init__.py")
+    assert not {folder: count for folder, count in modules.items() if count > MAX_MODULES and folder.name != "cli"}
+    assert sum(len(importlib.import_module(name).__all__) for name in PACKAGES) <= MAX_NAMES
+    assert sum(len(file.read_text(encoding="utf-8").splitlines()) for file in MODULES.values()) <= MAX_LIBRARY
+
+
+def test_imports_between_folders_of_a_layer_go_one_way() -> None:
+    def place(name: str) -> str:  # a folder, or a module that lies beside folders
+        parts = name.split(".")
+        return name if len(parts) <= 3 else ".".join(parts[:-1])
+
+    inner = [(a, b) for a, b in graph().edges if a.split(".")[1:2] == b.split(".")[1:2] and b not in PACKAGES]
+    folders = networkx.DiGraph((place(a), place(b)) for a, b in inner if place(a) != place(b))
+    assert len(folders.edges) > 100  # it would see one
+    assert not [sorted(group) for group in networkx.strongly_connected_components(folders) if len(group) > 1]
 
 
 def test_the_library_imports_names_from_the_modules_that_define_them() -> None:

@@ -1,7 +1,7 @@
 """`SharedChat`: one chat model for all workers, so that its limits and its budget hold over all of them.
 
-The model itself is in the one place that workers share (`toolorchestra.toolscale.workers.driver_calls`), which has one of
-each. Where there are no workers that place is this process, and `driver_calls.close` closes the models.
+The model itself is in the one place that workers share (`toolorchestra.toolscale.workers.driver_calls`), which has
+one of each. Where there are no workers that place is this process, and `driver_calls.close` closes the models.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ MISTAKES: Mapping[Role, str] = {
 def outside_specialty(role: Role | None, work: WorkKind) -> bool:
     """Return whether a kind of work does not suit a role; None is a model without one.
 
-    >>> outside_specialty("query", "computation"), outside_specialty("math", "computation"), outside_specialty(None, "lookup")
-    (True, False, False)
+    >>> outside_specialty("query", "computation"), outside_specialty("math", "computation")
+    (True, False)
     """
     return role is not None and work in UNSUITED[role]

@@ -40,7 +40,6 @@ def write_inspect_log(file: Path, found: Iterable[RecordedConversation], *, mode
         OptionError: There is no conversation.
         OutputError: It cannot be written.
     """
-    date = created.isoformat(timespec="seconds")
     stamp = (created.year, created.month, created.day, created.hour, created.minute, created.second)
     summaries: list[dict[str, Any]] = []
     rewards: dict[str, list[float]] = {}
@@ -67,26 +66,18 @@ def write_inspect_log(file: Path, found: Iterable[RecordedConversation], *, mode
         if not summaries:
             raise OptionError("There is nothing to export: no episode of the recording has a message of an agent.")
         write("summaries.json", summaries)
-        key = digest.hexdigest()[:22]
-        write(
-            "header.json",
-            {
-                "version": _VERSION,
-                "status": "success",
-                "eval": {
-                    "eval_id": key,
-                    "run_id": key,
-                    "task_id": key,
-                    "created": date,
-                    "task": " ".join(sorted(environments)),
-                    "dataset": {"samples": len(epochs), "sample_ids": list(epochs)},
-                    "model": model,
-                    "config": {"epochs": max(epochs.values())},
-                },
-                "results": _results(rewards, len(summaries)),
-                "stats": {"started_at": date, "completed_at": date},
-            },
-        )
+        date = created.isoformat(timespec="seconds")
+        evaluation = {
+            **dict.fromkeys(("eval_id", "run_id", "task_id"), digest.hexdigest()[:22]),
+            "created": date,
+            "task": " ".join(sorted(environments)),
+            "dataset": {"samples": len(epochs), "sample_ids": list(epochs)},
+            "model": model,
+            "config": {"epochs": max(epochs.values())},
+        }
+        header = {"version": _VERSION, "status": "success", "eval": evaluation}
+        header |= {"results": _results(rewards, len(summaries)), "stats": {"started_at": date, "completed_at": date}}
+        write("header.json", header)
     return len(summaries)
 
 

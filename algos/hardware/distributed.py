@@ -209,7 +209,7 @@ def ending_together() -> Iterator[None]:
             sys.exit(1)
         if isinstance(error, distributed.DistError) or "gloo" in str(error):
             raise TrainingError(
-                f"The connection of process {rank()} to another of the {world_size()} processes broke: that one may have "
-                "been killed, for instance for memory. Add --resume to continue from the last checkpoint."
+                f"The connection of process {rank()} to another of the {world_size()} processes broke: that one may "
+                "have been killed, for instance for memory. Add --resume to continue from the last checkpoint."
             ) from error
         raise

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 LAUNCHED_FSDP = "ACCELERATE_USE_FSDP"
-"""Variable by which `accelerate launch` asks for FSDP; `toolorchestra.algos.hardware.distributed` moves it to `SHARD`."""
+"""Variable by which `accelerate launch` asks for FSDP; `distributed.start` moves it to `SHARD`."""
 SHARD = "TOOLORCHESTRA_SHARD"
 """Variable that says the same to this library alone: accelerate would divide models as learners cannot use them."""
 

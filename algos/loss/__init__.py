@@ -1,7 +1,9 @@
 """The learners' mathematics: advantages and losses.
 
-advantages                       from rewards to advantages
-losses, product_ratio            clipped policy losses, and ratios of whole sequences
+::
+
+    advantages                       from rewards to advantages
+    losses, product_ratio            clipped policy losses, and ratios of whole sequences
 """
 
 import lazy_loader

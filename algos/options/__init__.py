@@ -1,12 +1,14 @@
 """Options of trainings: dataclasses that the command line and YAML files fill.
 
-options, options_one_agent,      of all learners, of those of one agent,
-options_several_agents           and of those of several
-config_files                     from the command line and YAML files
-smoke, dry_run                   shrunk to seconds; what a run needs
-context                          what a model can read
-precision, optimizers            models and optimisers made of options
-model_card                       the card that a policy is saved with
+::
+
+    options, one_agent,              of all learners, of those of one agent,
+    several_agents                   and of those of several
+    config_files                     from the command line and YAML files
+    smoke, dry_run                   shrunk to seconds; what a run needs
+    context                          what a model can read
+    precision, optimizers            models and optimisers made of options
+    model_card                       the card that a policy is saved with
 """
 
 import lazy_loader

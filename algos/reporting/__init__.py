@@ -1,9 +1,11 @@
 """What a training reports: metrics, curves, and the evaluation on held-out tasks.
 
-report, stats                    metrics, curves and tables; intervals by bootstrap
-evaluation                       playing held-out tasks
-call_statistics,                 what was called,
-design_statistics                and what was designed
+::
+
+    report, stats                    metrics, curves and tables; intervals by bootstrap
+    evaluation                       playing held-out tasks
+    call_statistics,                 what was called,
+    design_statistics                and what was designed
 """
 
 import lazy_loader

@@ -152,9 +152,8 @@ class ServerGeneration(Generation):
     def __init__(self, server: VLLMServer, folder: Path, *, staleness: int = 0) -> None:
         super().__init__()
         self.server, self.folder, self.staleness = server, folder.resolve(), staleness
-        self._run = distributed.from_main(
-            lambda: uuid.uuid4().hex[:8]
-        )  # an adapter's prefix cache is kept by name and path
+        # an adapter's prefix cache is kept by name and path
+        self._run = distributed.from_main(lambda: uuid.uuid4().hex[:8])
         self._versions = 0
         self._adapters: list[str] = []  # on the server, the newest last
         self._cache = PrefixCache(0, 0)

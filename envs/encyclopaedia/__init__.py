@@ -1,8 +1,10 @@
 """An encyclopaedia of a made-up world: what questions over several hops, and the simulated web, are about.
 
-encyclopaedia_world              the world: people, places, works
-encyclopaedia                    its articles
-words                            the words in which both are told
+::
+
+    encyclopaedia_world              the world: people, places, works
+    encyclopaedia                    its articles
+    words                            the words in which both are told
 """
 
 import lazy_loader

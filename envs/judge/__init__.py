@@ -1,7 +1,9 @@
 """Models as judges: of answers in prose, and of the way to them.
 
-model_judge                      whether an answer says what it must
-path_judge                       whether the way to it is sensible
+::
+
+    model_judge                      whether an answer says what it must
+    path_judge                       whether the way to it is sensible
 """
 
 import lazy_loader

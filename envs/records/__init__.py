@@ -1,10 +1,12 @@
 """Episodes as records: recorded, shown, compared, and whose failure their end was.
 
-episode, recording               the record of an episode, and files of them
-unjudged, failures               whose failure an end was
-render, episode_html, svg,       episodes as text, as a page,
-mermaid                          and graphs and trees as Mermaid
-calls_made, robustness           what was called; how attacks were withstood
+::
+
+    episode, recording               the record of an episode, and files of them
+    unjudged, failures               whose failure an end was
+    render, episode_html, svg,       episodes as text, as a page,
+    mermaid                          and graphs and trees as Mermaid
+    calls_made, robustness           what was called; how attacks were withstood
 """
 
 import lazy_loader

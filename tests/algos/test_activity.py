@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import sys
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -61,27 +60,3 @@ def test_a_long_turn_shows_its_tokens_while_they_are_written(
 def test_nothing_is_shown_of_what_is_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(activity, "FIRST", 3600)
     assert shown(tmp_path, terminal=False, act=lambda _: None) == ""
-
-
-def test_the_benchmark_of_the_first_step_times_lines_and_silences(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
-    import first_step
-
-    ticks = count()
-    monkeypatch.setattr(first_step, "time", SimpleNamespace(monotonic=lambda: next(ticks)))  # later at each look
-    metrics = tmp_path / "metrics.jsonl"
-    code = (
-        "import signal, sys; print('one', flush=True);"
-        'open(sys.argv[1], \'w\').write(\'{"kind": "train", "step": 1}\\n\'); signal.pause()'
-    )
-    benchmark = first_step.Benchmark(minutes=1_000_000)
-    found = first_step.watch([sys.executable, "-c", code, str(metrics)], metrics, benchmark)
-    assert found["step"] == {"kind": "train", "step": 1}
-    assert found["last_lines"] == ["one"]
-    assert 0 < found["first_line_seconds"] < found["first_step_seconds"]
-    assert 0 < found["longest_silence_seconds"] < found["first_step_seconds"]
-    code = "print('begin', flush=True); bytearray(5 * 2**30)"
-    with pytest.raises(SystemExit, match="MemoryError"):
-        first_step.watch([sys.executable, "-c", code], tmp_path / "none", benchmark)

@@ -73,7 +73,7 @@ def test_what_no_learner_trains_with_is_refused_with_the_way_out(
         monkeypatch.delenv(name)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert re.search(message, ranks._refused())
+    assert re.search(message, distributed._refused())
 
 
 SCRIPT = """

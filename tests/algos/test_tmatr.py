@@ -299,7 +299,7 @@ def by_parity(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("by_parity")
 def test_only_the_agent_of_the_stage_learns_and_from_the_team_as_it_is(env: MultiAgentEnv, policy: TokenPolicy) -> None:
-    learner = learner_of(env, policy, schedule=("inferencer", "planner"))
+    learner = learner_of(env, policy, schedule=("inferencer", "planner"), questions=6)
     inferencer, planner = (learner.policies[name].model for name in ("inferencer", "planner"))
     for step in (1, 2):
         metrics = learner.learn(step)

@@ -57,8 +57,8 @@ def test_a_recording_is_not_mixed_with_another(tmp_path: Path) -> None:
         recording.write(episode(3))
     with pytest.raises(OptionError, match=r"run\.jsonl is there already: give --resume to go on with it, or another"):
         Recording(file, {"policy": "oracle", "seed": 0, "old": True})
-    told = r"was recorded with other options \(policy 'oracle', now 'null'; seed 0, now 1\): give the same options, or another --out"
-    with pytest.raises(OptionError, match=told.replace("; ", ", ")):
+    told = r"was recorded with other options \(policy 'oracle', now 'null', seed 0, now 1\): give the same options"
+    with pytest.raises(OptionError, match=told):
         Recording(file, {"policy": "null", "seed": 1, "old": True}, resume=True)
     with pytest.raises(OptionError, match=r"was recorded with other options \(old True, now None\)"):
         Recording(file, {"policy": "oracle", "seed": 0}, resume=True)

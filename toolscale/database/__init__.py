@@ -1,8 +1,10 @@
 """The database of a domain: its YAML, building it, and the bounds of all SQL.
 
-format                           the content of a domain's YAML
-sql, connection                  the bounds of all SQL, and connections that keep them
-build, database                  making the initial database, and reading it
+::
+
+    format                           the content of a domain's YAML
+    sql, connection                  the bounds of all SQL, and connections that keep them
+    build, database                  making the initial database, and reading it
 """
 
 import lazy_loader

@@ -1,10 +1,12 @@
 """How a domain's intents become tasks, and how their requests are worded.
 
-entities, lookups                what requests name, and how it is found
-naming                           words for the names of tables and columns
-wording, wording_checks          wording requests, and checking how they read
-intents                          making the tasks of an intent
-filters                          leaving out tasks that cannot be verified or are too easy
+::
+
+    entities, lookups                what requests name, and how it is found
+    naming                           words for the names of tables and columns
+    wording, wording_checks          wording requests, and checking how they read
+    intents                          making the tasks of an intent
+    filters                          leaving out tasks that cannot be verified or are too easy
 """
 
 import lazy_loader

@@ -1,9 +1,11 @@
 """Whether a domain's tasks are verified as they should be: mutants, detours, attacks on slots, exploits.
 
-verifier_mutations               changed effects must be rejected
-other_lookups, detours           other ways to the same end must be accepted
-verifier_attacks, slot_attacks   wrong answers must be rejected
-exploiter                        what pays without understanding
+::
+
+    verifier_mutations               changed effects must be rejected
+    other_lookups, detours           other ways to the same end must be accepted
+    verifier_attacks, slot_attacks   wrong answers must be rejected
+    exploiter                        what pays without understanding
 """
 
 import lazy_loader

@@ -5,7 +5,7 @@ order of the units, so that what is written of them is the same bytes for any nu
 (``docs/cluster.md``).
 
     units            a unit, the protocol of executors, and units done one after another in this process
-    central          functions that must run in one place for all workers: rate limits and budgets
+    driver_calls     functions that must run in one place for all workers: rate limits and budgets
     processes        worker processes on this machine
     ray_cluster      tasks on a Ray cluster (extra ``ray``)
     executors        making an executor by its name

@@ -1,7 +1,8 @@
 """Generated mathematics: families of problems whose answers are computed.
 
-source      draws problems of all families    sketch      what a family draws
-algebra, counting, geometry, numbers          the families
+source      the problems of all splits        families    families, which are data, and what is drawn from them
+composed    chains of links, which are data   formulas    what that data computes with
+parity      problems of even and odd          programs    programs that teachers write
 """
 
 import lazy_loader

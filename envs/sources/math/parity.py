@@ -13,10 +13,10 @@ from __future__ import annotations
 import random
 import re
 import zlib
-from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from toolorchestra.envs.sources.math.sketch import Family, Sketch
+from toolorchestra.envs.sources.math.families import Family, Sketch, Solved, read_families
 from toolorchestra.envs.sources.questions import QuestionSource, QuestionWorld, check_sizes, make_question
 from toolorchestra.toolscale.answers.symbolic import MAX_DIGITS, UnreadableError
 from toolorchestra.toolscale.answers.symbolic_reader import read
@@ -28,8 +28,6 @@ NAME = "math_parity"
 RULES = r"""Problems in mathematics whose answer is a word, even or odd. Give your final answer as \boxed{…}."""
 WORDS = ("even", "odd")
 """The answers, by the remainder modulo 2."""
-_MODULI = (11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97)
-"""Odd, so the parity of a remainder says nothing about that of the number."""
 _NAME = re.compile(r"(?<![A-Za-z])[a-z](?![A-Za-z])")
 
 
@@ -62,40 +60,7 @@ class Evaluate(Tool):
         return ToolResult.ok(WORDS[whole.numerator % 2])
 
 
-def _power_parity(sketch: Sketch, draw: random.Random, level: int) -> None:
-    a, n, m = draw.randint(3, 99), draw.randint(12, 99), draw.choice(_MODULI)
-    sketch.ask(a=a, n=n, m=m)
-    sketch.step(f"What is {a}^{n} modulo {m}?", pow(a, n, m), by="powmod(a, n, m)")
-
-
-def _tens_parity(sketch: Sketch, draw: random.Random, level: int) -> None:
-    a, b = draw.randint(12, 99), draw.randint(12, 99)
-    sketch.ask(a=a, b=b)
-    sketch.step(f"What is {a} * {b} without its last digit?", a * b // 10, by="floor(a * b / 10)")
-
-
-def _square_parity(sketch: Sketch, draw: random.Random, level: int) -> None:
-    a, b, m = draw.randint(12, 99), draw.randint(12, 99), draw.choice(_MODULI)
-    sketch.ask(a=a, b=b, m=m)
-    sketch.step(f"What is {a}^2 + {b}^2 modulo {m}?", (a * a + b * b) % m, by="mod(a^2 + b^2, m)")
-
-
-def _quotient_parity(sketch: Sketch, draw: random.Random, level: int) -> None:
-    a, b, m = draw.randint(12, 99), draw.randint(12, 99), draw.choice(_MODULI)
-    sketch.ask(a=a, b=b, m=m)
-    sketch.step(f"What is {a} * {b} / {m}, rounded down?", a * b // m, by="floor(a * b / m)")
-
-
-def _family(fill: Callable[[Sketch, random.Random, int], None], statement: str) -> Family:
-    return Family(fill.__name__.lstrip("_"), fill, "number theory", (1,), f"{statement} even or odd?")
-
-
-FAMILIES = (
-    _family(_power_parity, "With a = {a}, n = {n} and m = {m}, is the remainder of $a^n$ divided by m"),
-    _family(_tens_parity, "With a = {a} and b = {b}, is the tens digit of $ab$"),
-    _family(_square_parity, "With a = {a}, b = {b} and m = {m}, is the remainder of $a^2 + b^2$ divided by m"),
-    _family(_quotient_parity, "With a = {a}, b = {b} and m = {m}, is the quotient $ab/m$, rounded down,"),
-)
+FAMILIES = tuple(read_families(Path(__file__).with_name("parity.yaml")).values())
 """The families, which problems are drawn from in turn; they are not among those of `Math`."""
 
 
@@ -136,8 +101,9 @@ def make_problems(split: str, count: int, seed: int = 0) -> list[Task]:
 
 
 def _task(sketch: Sketch, family: Family, value: int, split: str, number: int) -> Task:
-    (expression,) = sketch.expressions
-    sketch.step(f"Is {value} even or odd?", WORDS[value % 2])
+    (step,), word = family.steps(1), WORDS[value % 2]
+    expression = step.by.replace("{", "").replace("}", "")  # in the names of the numbers
+    sketch.steps.append(Solved(f"Is {value} even or odd?", word, (0,), "", ()))
     return make_question(
         id=f"{NAME}/{family.name}/{split}-{number:05d}",
         domain=NAME,
@@ -145,7 +111,7 @@ def _task(sketch: Sketch, family: Family, value: int, split: str, number: int) -
         split=split,
         difficulty=1,
         question=sketch.statement,
-        answers=[WORDS[value % 2]],
+        answers=[word],
         parts=sketch.parts(),
         reference_calls=[Call("evaluate", {"expression": expression})],
         subject="math",

@@ -1,6 +1,6 @@
 r"""The source `Math`: competition-style problems with exact answers at graded difficulty.
 
-Problems are drawn from families (`toolorchestra.envs.sources.math.sketch`); each carries the steps that solve it. The
+Problems are drawn from families (`toolorchestra.envs.sources.math.families`); each carries the steps that solve it. The
 splits share no instance of a family, and ``test_intents`` has families of its own. Half of the problems of levels 4 and
 5 in ``train`` and ``test`` are composed (`toolorchestra.envs.sources.math.composed`). A final answer is right in
 whatever form it is equal (`toolorchestra.toolscale.answers.answers`).
@@ -8,12 +8,13 @@ whatever form it is equal (`toolorchestra.toolscale.answers.answers`).
 
 from __future__ import annotations
 
+import itertools
 import random
 import zlib
 
 from toolorchestra.envs.ground_truth.parts import stages_of
-from toolorchestra.envs.sources.math import algebra, composed, counting, geometry, numbers
-from toolorchestra.envs.sources.math.sketch import FAMILIES, Family, Sketch
+from toolorchestra.envs.sources.math import composed
+from toolorchestra.envs.sources.math.families import FAMILIES, Sketch
 from toolorchestra.envs.sources.questions import QuestionSource, QuestionWorld, check_sizes, make_question
 from toolorchestra.envs.tools.calculator import Calculator
 from toolorchestra.toolscale.tasks.task import Call, Task
@@ -22,8 +23,7 @@ NAME = "math"
 RULES = """\
 Competition problems in mathematics. Each has one exact answer: an integer, a fraction, a radical or an expression. \
 Give your final answer as \\boxed{…}; do not round."""
-_MODULES = (algebra, counting, geometry, numbers)  # importing them registers their families
-_ATTEMPTS = 40
+_ATTEMPTS = 1_000
 _LOGITS_PER_LEVEL = 0.6  # difficulty of a step, in logits, for each level of its problem above the first
 
 
@@ -45,42 +45,43 @@ class MathSource(QuestionSource):
 
 
 def make_problems(split: str, count: int, seed: int = 0) -> list[Task]:
-    """Return problems of a split: as many of each level as of any other, and of the families in turn."""
+    """Return problems of a split: as many of each level as of any other, and of the families in turn.
+
+    Every other one of the levels that have composed problems is one of these.
+    """
     rng = random.Random(f"math:{seed}:{split}")
-    held_out = split == "test_intents"
+    held_out = split not in composed.SPLITS
     families = [family for family in FAMILIES.values() if family.held_out is held_out]
-    by_level = [[family for family in families if level in family.levels] for level in range(1, 6)]
+    in_turn = {level: itertools.cycle([f for f in families if level in f.levels]) for level in range(1, 6)}
     tasks: list[Task] = []
     seen: set[str] = set()
     for number in range(count):
-        turn, level = divmod(number, 5)
-        for attempt in range(_ATTEMPTS):
-            family = by_level[level][(turn + attempt) % len(by_level[level])]
-            sketch = family.draw(rng, level + 1)
-            instance = f"{family.name}:{sorted(sketch.given.items())}"
-            if instance in seen or (not held_out and _split(instance) != split):
+        turn, level = number // 5, number % 5 + 1
+        mixed = level in composed.LEVELS and turn % 2 == 1 and not held_out
+        for _ in range(_ATTEMPTS):
+            family = None if mixed else next(in_turn[level])
+            sketch = family.draw(rng, level) if family else composed.compose(split, level, rng)
+            name, topic = (family.name, family.topic) if family else ("composed", "number theory")
+            instance = f"{name}:{sketch.given}"
+            if instance in seen or (family and not held_out and _split(instance) != split):
                 continue
             seen.add(instance)
-            tasks.append(_task(sketch, family, level + 1, split, len(tasks)))
+            tasks.append(_task(sketch, name, topic, level, split, len(tasks)))
             break
-    if held_out:
-        return tasks
-    return composed.sprinkle(
-        tasks, lambda *made: _task(made[0], composed.COMPOSED, made[1], split, made[2]), split, seed
-    )
+    return tasks
 
 
 def _split(instance: str) -> str:
     return "test" if zlib.crc32(instance.encode()) % 5 == 0 else "train"
 
 
-def _task(sketch: Sketch, family: Family, level: int, split: str, number: int) -> Task:
+def _task(sketch: Sketch, name: str, topic: str, level: int, split: str, number: int) -> Task:
     parts = sketch.parts(_LOGITS_PER_LEVEL * (level - 1))
     steps = sorted(zip(stages_of(parts), sketch.expressions, strict=True), key=lambda step: step[0])
     return make_question(
-        id=f"{NAME}/{family.name}/{split}-{number:05d}",
+        id=f"{NAME}/{name}/{split}-{number:05d}",
         domain=NAME,
-        intent=family.name,
+        intent=name,
         split=split,
         difficulty=level,
         question=sketch.statement,
@@ -88,6 +89,6 @@ def _task(sketch: Sketch, family: Family, level: int, split: str, number: int) -
         parts=parts,
         reference_calls=[Call("calculator", {"expression": by}, stage) for stage, by in steps if by],
         subject="math",
-        topic=family.topic,
+        topic=topic,
         given=sketch.given,
     )

@@ -1,8 +1,10 @@
 """Search as a tool: in passages of one's own, by words or vectors, and on the web.
 
-search, search_vectors           local indexes
-search_web, search_providers     the web, and who searches it
-page_summaries                   pages shortened by a model
+::
+
+    search, search_vectors           local indexes
+    search_web, search_providers     the web, and who searches it
+    page_summaries                   pages shortened by a model
 """
 
 import lazy_loader

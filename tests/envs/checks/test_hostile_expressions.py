@@ -1,4 +1,4 @@
-"""Hostile expressions: graders and calculators do not raise. `benchmarks/graders.py` tries a million and times them."""
+"""Hostile expressions: graders and calculators do not raise."""
 
 from __future__ import annotations
 

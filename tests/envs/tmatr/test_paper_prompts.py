@@ -16,12 +16,12 @@ from toolorchestra.envs.tmatr.teacher import teach
 from toolorchestra.envs.tmatr.tree import decision_tree
 from toolorchestra.toolscale.common.errors import UnknownNameError
 
-TASK = "math/shared_work/train-00010"
-QUESTION = "Alone, two pumps fill a tank in 6 and 5 hours. How many hours do they need together, starting empty?"
+TASK = "math/shared_work/train-02770"
+QUESTION = "Alone, two pumps fill a tank in 5 and 6 hours. How many hours do they need together, starting empty?"
 
 DECIDE = """\
 <ACTION>call_tool</ACTION>
-<GOAL>Compute the time t = 1/(1/6 + 1/5) in hours that pumps of 6 and 5 hours need together</GOAL>"""
+<GOAL>Compute the time t = 1/(1/5 + 1/6) in hours that pumps of 5 and 6 hours need together</GOAL>"""
 SELECT = """\
 <REASON>The computation needs exact fractions. </REASON>
 
@@ -29,7 +29,7 @@ SELECT = """\
 EXECUTE = """\
 <TOOL_INPUT>
 
-1/(1/6 + 1/5)
+1/(1/5 + 1/6)
 
 </TOOL_INPUT>"""
 REASONING = """\
@@ -38,7 +38,7 @@ REASONING = """\
 PLAN = """\
 <REASONING_STEPS>
 
-Step 1: Recall the value of 1/(1/6 + 1/5).
+Step 1: Recall the value of 1/(1/5 + 1/6).
 
 Step 2: Check that it answers the question in hours.
 
@@ -80,7 +80,7 @@ def test_an_episode_in_the_formats_of_the_figures_is_read_as_the_paper_means_it(
     assert env.episode.outcome == "solved", env.episode.why
     actions = [node.action for node in env.tree.nodes]
     assert actions == ["DECIDE", "SELECT", "EXECUTE", "RETURN", "DECIDE", "PLAN", "INFER", "ANSWER"]
-    assert [node.choice for node in env.tree.nodes[1:3]] == ["calculator", "1/(1/6 + 1/5)"]
+    assert [node.choice for node in env.tree.nodes[1:3]] == ["calculator", "1/(1/5 + 1/6)"]
     assert list(dict.fromkeys(node.turn for node in env.tree.nodes)) == [1, 2]
 
 
@@ -111,7 +111,7 @@ def test_the_planner_reads_figures_8_to_10_and_the_inferencer_figure_14() -> Non
     assert first.endswith("Do not output anything other than the specified tags above.")
     assert "A = {1,2,3,4,5,6} to itself such that f(f(f(x))) = x</GOAL>" in first
     play(env, DECIDE)
-    assert "Tool Usage Objective:\n\nCompute the time t = 1/(1/6 + 1/5)" in env.observe("planner")
+    assert "Tool Usage Objective:\n\nCompute the time t = 1/(1/5 + 1/6)" in env.observe("planner")
     play(env, SELECT)
     asked = env.observe("inferencer")
     assert f"Original Question\n\n{QUESTION}\n\nTool Usage Objective\n\nCompute the time" in asked

@@ -172,7 +172,7 @@ def test_the_flowchart_shows_every_action_below_the_one_that_it_follows(tree: De
     assert lines[0] == "flowchart TB"
     boxes = [line.strip() for line in lines if re.match(r"  n\d+\[", line)]
     assert boxes[0].endswith(
-        '<br/>math/polygon_area/train-02551: failed · reward 0.300 · turns: 2 · calls: 1 · tokens: 99"]:::question'
+        '<br/>math/factorial_power/train-02551: failed · reward 0.300 · turns: 2 · calls: 1 · tokens: 99"]:::question'
     )
     assert boxes[1] == 'n1["planner DECIDE<br/>call_tool<br/>Multiply 6 by 7."]:::agent0'
     assert [box.rpartition(":::")[2] for box in boxes] == [

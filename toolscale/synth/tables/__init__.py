@@ -1,8 +1,10 @@
 """The tables of a SQLite file: reading it, and finding keys, references and kinds of columns.
 
-sqlite_file, tables              the file, and its tables
-schema_analysis, foreign_keys    keys and references, declared or inferred
-values, sampling, names_file     kinds of columns, records like those found, names given by a file
+::
+
+    sqlite_file, tables              the file, and its tables
+    schema_analysis, foreign_keys    keys and references, declared or inferred
+    values, sampling, names_file     kinds of columns, records like those found, names given by a file
 """
 
 import lazy_loader

@@ -9,7 +9,6 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -19,13 +18,11 @@ from toolorchestra.agents.chat.base import Price
 from toolorchestra.agents.experts.simulated_expert import SimulatedExpert
 from toolorchestra.agents.experts.specification import ExpertSpec, Latency
 from toolorchestra.envs.ground_truth.parts import find_part, parts_of, problem_of
-from toolorchestra.envs.sources.math import sketch as sketch_module
-from toolorchestra.envs.sources.math.sketch import FAMILIES, Sketch
+from toolorchestra.envs.sources.math.families import FAMILIES, Sketch
 from toolorchestra.envs.sources.math.source import MathSource, make_problems
 from toolorchestra.toolscale.answers.math_verifier import math_verify_installed
 from toolorchestra.toolscale.answers.symbolic import UnreadableError
 from toolorchestra.toolscale.answers.symbolic_reader import read
-from toolorchestra.toolscale.common import yaml_reader
 from toolorchestra.toolscale.common.errors import OptionError
 from toolorchestra.toolscale.tools.tool import NO_CONTEXT, Status
 
@@ -49,22 +46,17 @@ def rolls(sides: int, dice: int) -> itertools.product[tuple[int, ...]]:
 
 def words(g: dict[str, Any]) -> int:
     """Count arrangements letter by letter, from the multiset of letters left."""
-    letters = "".join(g["word"])
-    if g["together"]:
-        rest = [letter for letter in letters if letter != g["together"]] + [g["together"]]
-    else:
-        rest = list(letters)
 
     @functools.cache
     def arrangements(left: str) -> int:
         return sum(arrangements(left.replace(letter, "", 1)) for letter in set(left)) if left else 1
 
-    return arrangements("".join(sorted(rest)))
+    return arrangements("".join(sorted(g["word"])))
 
 
 def lines(g: dict[str, Any]) -> int:
     """Insert the others one by one: count by how many forbidden pairs stand together (states of a small chain)."""
-    n, pairs = g["n"], g["pairs"]
+    n, pairs = g["n"], 1 + (g["level"] > 2)
     if n <= 8:
         people = range(n)
         return count(
@@ -77,16 +69,9 @@ def lines(g: dict[str, Any]) -> int:
     return free * math.factorial(n - 2 * pairs)
 
 
-def table(g: dict[str, Any]) -> int:
-    """Place the first of the two; the other has the seats beside it, or not."""
-    n = g["n"]
-    seats = [seat for seat in range(1, n) if (seat in (1, n - 1)) is not g["apart"]]
-    return len(seats) * math.factorial(n - 2)
-
-
 def bounded(g: dict[str, Any]) -> int:
     ways = [1] + [0] * g["n"]
-    for low in g["low"]:
+    for low in (g[name] for name in "abcd"):
         ways = [sum(ways[total - x] for x in range(low, total + 1)) for total in range(g["n"] + 1)]
     return ways[-1]
 
@@ -97,11 +82,6 @@ def detour(g: dict[str, Any]) -> int:
         if (x, y) != (0, 0):
             ways[x, y] = 0 if (x, y) == (g["c"], g["d"]) else ways[x - 1, y] + ways[x, y - 1]
     return ways[g["a"], g["b"]]
-
-
-def even_numbers(g: dict[str, Any]) -> int:
-    numbers = range(10 ** (g["n"] - 1), 10 ** g["n"], 2)
-    return count(len(set(str(number))) == g["n"] for number in numbers)
 
 
 def hands(g: dict[str, Any]) -> int:
@@ -115,14 +95,14 @@ def hits(g: dict[str, Any]) -> Fraction:
     """Solve the chain of throws: x = p + (1-p) y' with y' = (1-q) x, by Cramer's rule."""
     p, q = Fraction(g["p"]), Fraction(g["q"])
     anna = Fraction(p, 1) / (p + q - p * q)
-    return q * (1 - p) / (p + q - p * q) if g["second"] else anna
+    return q * (1 - p) / (p + q - p * q) if g["level"] == 4 else anna
 
 
 def series(g: dict[str, Any]) -> int:
-    terms = list(g["start"])
+    terms = [g["r"], g["s"]]
     while len(terms) <= g["n"]:
         terms.append(g["p"] * terms[-1] + g["q"] * terms[-2])
-    return terms[g["n"]] % g["m"] if g["m"] else terms[g["n"]]
+    return terms[g["n"]]
 
 
 def quadratic(g: dict[str, Any]) -> float:
@@ -142,24 +122,19 @@ def reciprocals(g: dict[str, Any]) -> float:
     return float(x ** g["n"] + x ** -g["n"])
 
 
-def system(g: dict[str, Any]) -> Fraction:
-    """Gaussian elimination."""
-    rows = [[Fraction(number) for number in row] for row in g["rows"]]
-    size = len(rows)
-    for column in range(size):
-        pivot = next(row for row in range(column, size) if rows[row][column])
-        rows[column], rows[pivot] = rows[pivot], rows[column]
-        rows[column] = [number / rows[column][column] for number in rows[column]]
-        for row in range(size):
-            if row != column:
-                factor = rows[row][column]
-                rows[row] = [a - factor * b for a, b in zip(rows[row], rows[column], strict=True)]
-    return math.prod((row[-1] for row in rows), start=Fraction(1))
+def system(g: dict[str, Any]) -> int:
+    """Try all pairs."""
+    (found,) = (
+        x * y
+        for x, y in itertools.product(range(-20, 20), repeat=2)
+        if (g["a"] * x + g["b"] * y, g["c"] * x - g["d"] * y) == (g["p"], g["q"])
+    )
+    return found
 
 
 def division(g: dict[str, Any]) -> str:
     """Long division by (x - a)(x - b)."""
-    rest = [Fraction(c) for c in g["coefficients"]]
+    rest = [Fraction(g[name]) for name in "fghij"]
     divisor = [1, -g["a"] - g["b"], g["a"] * g["b"]]
     while len(rest) > 2:
         for i in range(3):
@@ -182,19 +157,20 @@ def composition(g: dict[str, Any]) -> str:
 
 
 def denominator(g: dict[str, Any]) -> float:
-    over = math.sqrt(g["a"]) if g["level"] == 3 else g["c"]
-    return over / (math.sqrt(g["a"]) + (1 if g["sign"] == "+" else -1) * math.sqrt(g["b"]))
+    over = math.sqrt(g["a"]) * g["c"] if g["level"] == 3 else g["c"]
+    return over / (math.sqrt(g["a"]) + g["sign"] * math.sqrt(g["b"]))
 
 
 def work(g: dict[str, Any]) -> Fraction:
-    minutes = math.lcm(*g["hours"], *([g["leak"]] if g["leak"] else []))
-    filled = sum(minutes // hours for hours in g["hours"]) - (minutes // g["leak"] if g["leak"] else 0)
+    hours = [g[name] for name in "abc" if g[name]]
+    minutes = math.lcm(*hours, g["leak"] or 1)
+    filled = sum(minutes // each for each in hours) - (minutes // g["leak"] if g["leak"] else 0)
     return Fraction(minutes, filled)
 
 
 def arithmetic(g: dict[str, Any]) -> Fraction:
-    gap = Fraction(g["terms"][1] - g["terms"][0], g["j"] - g["i"])
-    return sum((g["terms"][0] + gap * (k - g["i"]) for k in range(1, g["n"] + 1)), Fraction(0))
+    gap = Fraction(g["q"] - g["p"], g["j"] - g["i"])
+    return sum((g["p"] + gap * (k - g["i"]) for k in range(1, g["n"] + 1)), Fraction(0))
 
 
 def geometric(g: dict[str, Any]) -> float:
@@ -202,46 +178,32 @@ def geometric(g: dict[str, Any]) -> float:
     return float(sum(float(first) * float(second / first) ** k for k in range(2000)))
 
 
-def triangle(sides: list[int]) -> tuple[tuple[float, float], tuple[float, float], tuple[float, float]]:
-    """Corners A, B, C of a triangle with sides a, b, c opposite to them."""
-    a, b, c = sides
+def triangle(g: dict[str, Any]) -> tuple[float, float, float]:
+    """Side c of a triangle, which lies on the axis, and the corner above it."""
+    a, b, c = (g[name] for name in "abc")
     x = (b * b + c * c - a * a) / (2 * c)
-    return (0.0, 0.0), (float(c), 0.0), (x, math.sqrt(b * b - x * x))
+    return float(c), x, math.sqrt(b * b - x * x)
 
 
 def surface(g: dict[str, Any]) -> float:
-    _, (c, _), (_, height) = triangle(g["sides"])
-    return height if g.get("altitude") else c * height / 2
+    c, _, height = triangle(g)
+    return height if g["level"] == 4 else c * height / 2
 
 
 def circumcircle(g: dict[str, Any]) -> float:
     """Distance of the corners from where the perpendicular bisectors meet."""
-    _, (c, _), (x, y) = triangle(g["sides"])
-    centre = (c / 2, (x * x + y * y - c * x) / (2 * y))
-    radius = math.hypot(*centre)
-    return math.pi * radius**2 if g["area"] else radius
-
-
-def incircle(g: dict[str, Any]) -> float:
-    """Distance of a side from the weighted mean of the corners."""
-    corners, sides = triangle(g["sides"]), g["sides"]
-    return sum(side * corner[1] for side, corner in zip(sides, corners, strict=True)) / sum(sides)
+    c, x, y = triangle(g)
+    radius = math.hypot(c / 2, (x * x + y * y - c * x) / (2 * y))
+    return math.pi * radius**2 if g["level"] == 5 else radius
 
 
 def fan(g: dict[str, Any]) -> Fraction:
     """Area as a fan of triangles from the first corner."""
-    (x, y), *rest = g["points"]
+    (x, y), *rest = (g["a"], g["b"]), (-g["c"], g["d"]), (-g["e"], -g["f"]), (g["g"], -g["h"])
+    rest = rest[: g["level"]]
     return sum(
         (Fraction((a - x) * (d - y) - (c - x) * (b - y), 2) for (a, b), (c, d) in itertools.pairwise(rest)), Fraction(0)
     )
-
-
-def box(g: dict[str, Any]) -> float:
-    if "edges" in g:
-        return math.hypot(*g["edges"])
-    p, q, r = g["faces"]
-    volume = math.sqrt(p * q * r)
-    return math.hypot(volume / p, volume / q, volume / r)
 
 
 def foot(g: dict[str, Any]) -> float:
@@ -255,7 +217,7 @@ def hexagon(g: dict[str, Any]) -> float:
     corners = [(g["s"] * math.cos(k * math.pi / 3), g["s"] * math.sin(k * math.pi / 3)) for k in range(7)]
     area = sum(a * d - c * b for (a, b), (c, d) in itertools.pairwise(corners)) / 2
     middle = math.dist((0, 0), ((corners[0][0] + corners[1][0]) / 2, (corners[0][1] + corners[1][1]) / 2))
-    radius = middle if g["inside"] else g["s"]
+    radius = middle if g["level"] == 3 else g["s"]
     return abs(area - math.pi * radius**2)
 
 
@@ -267,11 +229,9 @@ def inner_line(g: dict[str, Any]) -> float:
 
 
 def ring(g: dict[str, Any]) -> float:
-    if "chord" not in g:
-        return math.pi * (g["large"] ** 2 - g["small"] ** 2)
     small = 3.0  # any will do
     large = math.hypot(small, g["chord"] / 2)
-    return math.pi * (large**2 - small**2) * (g["part"] / 6 if g["part"] else 1)
+    return math.pi * (large**2 - small**2) * g["angle"] / 360
 
 
 def colourings(g: dict[str, Any]) -> int:
@@ -281,48 +241,42 @@ def colourings(g: dict[str, Any]) -> int:
 
 SOLVERS: dict[str, Callable[[dict[str, Any]], int | float | Fraction | str]] = {
     "power_remainder": lambda g: pow(g["a"], g["n"], g["m"]),
-    "divisor_count": lambda g: count(g["n"] % d == 0 and (d % 2 == 0 or not g["even"]) for d in range(1, g["n"] + 1)),
-    "divisor_sum": lambda g: sum(d for d in range(1, g["n"] + (not g["proper"])) if g["n"] % d == 0),
+    "divisor_count": lambda g: count(g["n"] % d == 0 for d in range(1, g["n"] + 1)),
     "other_number": lambda g: next(
         b for b in range(1, g["lcm"] + 1) if math.gcd(g["a"], b) == g["g"] and math.lcm(g["a"], b) == g["lcm"]
     ),
     "remainder_system": lambda g: next(
-        x for x in itertools.count(1) if all(x % m == r for r, m in zip(g["rests"], g["moduli"], strict=True))
+        x for x in itertools.count(1) if all(x % g[m] == g[r] for r, m in zip("pqr", "kmn", strict=True))
     ),
     "factorial_power": lambda g: next(k for k in itertools.count() if math.factorial(g["n"]) % g["p"] ** (k + 1)),
     "digit_sum": lambda g: sum(map(int, str(10 ** g["n"] - g["k"]))),
     "multiples_count": lambda g: count(
-        (i % g["a"] == 0 or i % g["b"] == 0) and not (g["c"] and i % g["c"] == 0) for i in range(1, g["n"] + 1)
+        (i % g["a"] == 0 or i % g["b"] == 0) and i % g["c"] for i in range(1, g["n"] + 1)
     ),
     "coprime_count": lambda g: count(math.gcd(i, g["n"]) == 1 for i in range(1, g["n"] + 1)),
     "base_sum": lambda g: int(g["x"], g["b"]) + int(g["y"], g["b"]),
     "payment_ways": lambda g: count(
         (g["n"] - g["b"] * y) > 0 and (g["n"] - g["b"] * y) % g["a"] == 0 for y in range(1, g["n"])
     ),
-    "square_difference": lambda g: count(math.isqrt(g["n"] + y * y) ** 2 == g["n"] + y * y for y in range(1, g["n"])),
     "repeated_ones": lambda g: (10 ** g["n"] - 1) // 9 % g["m"],
     "word_arrangements": words,
     "apart_in_line": lines,
-    "round_table": table,
     "bounded_sum": bounded,
     "lattice_detour": detour,
     "no_neighbours": lambda g: count(
         all(b - a > 1 for a, b in itertools.pairwise(c)) for c in itertools.combinations(range(g["n"]), g["k"])
     ),
     "committee": lambda g: count(
-        sum(member < g["women"] for member in c) >= g["least"]
+        sum(member < g["women"] for member in c) == g["w"]
         for c in itertools.combinations(range(g["men"] + g["women"]), g["k"])
     ),
     "full_boxes": lambda g: count(len(set(f)) == g["k"] for f in itertools.product(range(g["k"]), repeat=g["n"])),
     "fixed_points": lambda g: count(
         sum(i == x for i, x in enumerate(p)) == g["k"] for p in itertools.permutations(range(g["n"]))
     ),
-    "distinct_digits": even_numbers,
     "handshakes": hands,
     "ring_colourings": colourings,
-    "dice_sum": lambda g: Fraction(
-        count(sum(r) == g["s"] for r in rolls(g["sides"], g["dice"])), g["sides"] ** g["dice"]
-    ),
+    "dice_sum": lambda g: Fraction(count(sum(r) == g["s"] for r in rolls(g["sides"], 2)), g["sides"] ** 2),
     "drawn_balls": lambda g: Fraction(
         count(
             sum(b < g["red"] for b in c) == g["r"] for c in itertools.combinations(range(g["red"] + g["blue"]), g["k"])
@@ -331,29 +285,27 @@ SOLVERS: dict[str, Callable[[dict[str, Any]], int | float | Fraction | str]] = {
     ),
     "coin_flips": lambda g: sum(
         (
-            math.prod(Fraction(g["p"]) if flip else 1 - Fraction(g["p"]) for flip in flips)
+            math.prod(Fraction(1, g["m"]) if flip else 1 - Fraction(1, g["m"]) for flip in flips)
             for flips in itertools.product((0, 1), repeat=g["n"])
-            if sum(flips) >= g["k"]
+            if sum(flips) == g["k"]
         ),
         Fraction(0),
     ),
     "first_to_hit": hits,
-    "expected_maximum": lambda g: Fraction(sum(map(max, rolls(g["n"], g["dice"]))), g["n"] ** g["dice"]),
-    "given_one": lambda g: Fraction(
-        count(g["s"] in r and sum(r) >= g["t"] for r in rolls(g["n"], 2)), count(g["s"] in r for r in rolls(g["n"], 2))
-    ),
     "divisible_pair": lambda g: Fraction(
-        count(sum(pair) % g["m"] == 0 for pair in itertools.combinations(range(1, g["n"] + 1), 2)), math.comb(g["n"], 2)
+        count(sum(pair) % 3 == 0 for pair in itertools.combinations(range(1, g["n"] + 1), 2)), math.comb(g["n"], 2)
     ),
     "root_powers": powers,
     "reciprocal_powers": reciprocals,
     "linear_system": system,
+    "pairwise_sums": lambda g: next(
+        x * (g["p"] - x) * (g["r"] - x) for x in range(-50, 50) if g["p"] - x + g["r"] - x == g["q"]
+    ),
     "larger_root": quadratic,
     "polynomial_remainder": division,
     "composed_functions": composition,
     "rational_denominator": denominator,
     "shared_work": work,
-    "smallest_value": lambda g: Fraction(4 * g["a"] * g["c"] - g["b"] ** 2, 4 * g["a"]),
     "telescoping_sum": lambda g: sum((Fraction(1, k * (k + g["d"])) for k in range(1, g["n"] + 1)), Fraction(0)),
     "arithmetic_sum": arithmetic,
     "geometric_total": geometric,
@@ -361,11 +313,12 @@ SOLVERS: dict[str, Callable[[dict[str, Any]], int | float | Fraction | str]] = {
     "triangle_area": surface,
     "right_altitude": lambda g: g["a"] * g["b"] / math.hypot(g["a"], g["b"]),
     "circumradius": circumcircle,
-    "inradius": incircle,
     "polygon_area": fan,
-    "box_diagonal": box,
+    "box_diagonal": lambda g: math.hypot(g["a"], g["b"], g["c"]),
+    "box_faces": lambda g: math.hypot(*(math.sqrt(g["p"] * g["q"] * g["r"]) / g[face] for face in "pqr")),
     "chord_length": lambda g: 2 * g["r"] * math.sin(math.acos(g["d"] / g["r"])),
-    "ring_area": ring,
+    "ring_area": lambda g: math.pi * g["large"] ** 2 - math.pi * g["small"] ** 2,
+    "ring_chord": ring,
     "line_distance": foot,
     "hexagon_rest": hexagon,
     "cevian": inner_line,
@@ -380,8 +333,8 @@ def sketches(name: str, each: int, seed: int = 7) -> list[tuple[int, Sketch]]:
 
 @pytest.mark.parametrize("name", list(FAMILIES))
 def test_every_family_is_right_when_solved_in_another_way(name: str):
-    for _, sketch in sketches(name, 6):
-        answer, again = read(sketch.parts()[-1].answer), SOLVERS[name](sketch.given)
+    for level, sketch in sketches(name, 6):
+        answer, again = read(sketch.parts()[-1].answer), SOLVERS[name](sketch.given | {"level": level})
         if isinstance(again, float):
             assert answer.number() == pytest.approx(again, rel=1e-9), sketch.statement
         else:
@@ -419,8 +372,6 @@ def test_there_are_many_families_of_every_topic():
     assert set(topics) == {"number theory", "counting", "probability", "algebra", "sequences", "geometry"}
     assert min(topics.values()) >= 4
     assert len(FAMILIES) >= 50
-    wordings = yaml_reader.parse_yaml(Path(sketch_module.__file__).with_name("families.yaml").read_text("utf-8"))
-    assert set(wordings) == set(FAMILIES)  # every family that is listed is drawn
     assert {level for family in FAMILIES.values() for level in family.levels} == {1, 2, 3, 4, 5}
 
 
