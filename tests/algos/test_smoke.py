@@ -72,7 +72,7 @@ def test_a_recipe_trains_at_toy_size_with_its_own_settings(
 
 def test_the_command_line_trains_every_learner() -> None:
     """Tests that go over `LEARNERS` leave out none of `toolorchestra train`."""
-    assert set(typing.get_args(typing.get_type_hints(TrainCommand)["algorithm"])) == set(LEARNERS)
+    assert set(typing.get_args(typing.get_type_hints(TrainCommand)["algorithm"])) == {*LEARNERS, "recipes"}
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
