@@ -23,8 +23,9 @@ import yaml
 from figures_concepts import concepts
 from figures_learning import learning
 from harness import ROOT, cli, lines, provenance, read, write
+from svg import escaped
 
-from toolorchestra.envs.records.svg import cut, escaped
+from toolorchestra.toolscale.common.visible import cut
 
 WIDTH, HEIGHT = 960, 430
 MARGIN, MIDDLE = 24, 590

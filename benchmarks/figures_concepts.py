@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from toolorchestra.envs.records.svg import EDGE, STYLE, box, document, escaped
+from svg import EDGE, STYLE, box, document, escaped
 
 WIDTH, HEIGHT = 910, 412
 BLUE, GREEN, YELLOW, GREY = (

@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness import cli, save
+from svg import escaped
 
 from toolorchestra.agents.builtin import tool_messages
 from toolorchestra.agents.builtin.design_renderer import DesignRenderer, questions_in
@@ -38,7 +39,6 @@ from toolorchestra.envs.masorchestra.paper_parser import parse_paper_design
 from toolorchestra.envs.masorchestra.parser import parse_design
 from toolorchestra.envs.msarl.play import is_well_formed, read_block
 from toolorchestra.envs.paramanager.play import concluding_answer
-from toolorchestra.envs.records.svg import escaped
 from toolorchestra.envs.sources.masbench.world import read_answers
 from toolorchestra.envs.tmatr.actions import AGENT_ACTIONS, read as read_action
 from toolorchestra.envs.tools.simulated_python import SimulatedPython, result_lines

@@ -1,7 +1,9 @@
 """Check, draw and run designs of multi-agent systems (MAS-Orchestra), as commands in the root of a clone.
 
-python -m examples.designs check design.txt
-python -m examples.designs run --orchestrator oracle --episodes 100 --model qwen2.5-7b
+::
+
+    python -m examples.designs check design.txt
+    python -m examples.designs run --orchestrator oracle --episodes 100 --model qwen2.5-7b
 """
 
 from __future__ import annotations

@@ -13,8 +13,7 @@ from toolorchestra.envs.masorchestra.design_runner import DesignRun, was_run
 from toolorchestra.envs.masorchestra.subagents import answer_of
 from toolorchestra.envs.records.episode import CallRecord
 from toolorchestra.envs.records.mermaid import Box, flowchart
-from toolorchestra.envs.records.svg import cut
-from toolorchestra.toolscale.common.visible import visible
+from toolorchestra.toolscale.common.visible import cut, visible
 from toolorchestra.toolscale.tools.tool import Status
 
 _STYLES = {

@@ -4,7 +4,7 @@
 
     episode, recording               the record of an episode, and files of them
     unjudged, failures               whose failure an end was
-    render, episode_html, svg,       episodes as text, as a page,
+    render, episode_html,            episodes as text, as a page,
     mermaid                          and graphs and trees as Mermaid
     calls_made, robustness           what was called; how attacks were withstood
 """

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from toolorchestra.toolscale.common.visible import visible
+from toolorchestra.toolscale.common.visible import cut, visible
 
 MAX_CHARACTERS = 100
 """Characters of a line in a box; Mermaid wraps it."""
@@ -52,6 +52,4 @@ def escaped(text: str) -> str:
     >>> escaped('say "end" ')
     'say #34;end#34;'
     """
-    line = " ".join(visible(text).split())
-    short = line if len(line) <= MAX_CHARACTERS else f"{line[: MAX_CHARACTERS - 1]}…"
-    return _SPECIAL.sub(lambda found: f"#{ord(found[0])};", short)
+    return _SPECIAL.sub(lambda found: f"#{ord(found[0])};", cut(visible(text), MAX_CHARACTERS))

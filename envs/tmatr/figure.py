@@ -11,9 +11,9 @@ from rich.tree import Tree as Lines
 
 from toolorchestra.envs.records.mermaid import Box, flowchart
 from toolorchestra.envs.records.render import OUTCOME_STYLE, WIDTH, drawn
-from toolorchestra.envs.records.svg import cut
 from toolorchestra.envs.tmatr.actions import Action
 from toolorchestra.envs.tmatr.tree import DecisionTree, TreeNode
+from toolorchestra.toolscale.common.visible import cut
 
 _COLOURS = ("blue", "magenta", "yellow", "cyan", "green")
 _STYLES = {

@@ -15,12 +15,12 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from benchmarks.svg import escaped
 from toolorchestra.cli.main import main
 from toolorchestra.envs.masorchestra import figure as design_figure
 from toolorchestra.envs.masorchestra.design import Agent, Design
 from toolorchestra.envs.records.episode import read_episodes
 from toolorchestra.envs.records.render import VisibleConsole, episode_text
-from toolorchestra.envs.records.svg import escaped
 from toolorchestra.envs.tmatr import figure as tree_figure, raw_env
 from toolorchestra.envs.tmatr.tree import decision_tree
 

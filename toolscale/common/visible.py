@@ -28,5 +28,15 @@ def visible(text: str) -> str:
     return _HIDDEN.sub(_written, text)
 
 
+def cut(text: str, max_characters: int) -> str:
+    """Return a text as one line of limited length.
+
+    >>> cut("as many words  as there are", 15)
+    'as many words …'
+    """
+    line = " ".join(text.split())
+    return line if len(line) <= max_characters else f"{line[: max_characters - 1]}…"
+
+
 def _written(found: re.Match[str]) -> str:
     return json.dumps(found[0])[1:-1]

@@ -1,6 +1,6 @@
 """SVG of graphs of boxes without a drawing library: the same graph gives the same bytes.
 
-What stands in the boxes, and where, is for the figures of the protocols to say.
+What stands in the boxes, and where, is for the scripts that draw figures to say.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from xml.sax.saxutils import escape
 
 from toolorchestra.toolscale.common.svg_themes import themed
-from toolorchestra.toolscale.common.visible import visible
+from toolorchestra.toolscale.common.visible import cut, visible
 
 Point = tuple[float, float]
 """x and y of a left upper corner, in pixels."""
@@ -36,16 +36,6 @@ def box(corner: Point, size: tuple[int, int], colours: tuple[str, str], hint: st
     (x, y), (width, height), (fill, frame) = corner, size, colours
     border = f'<rect width="{width}" height="{height}" rx="8" fill="{fill}" stroke="{frame}"/>'
     return f'<g transform="translate({x:g} {y:g})"><title>{escaped(hint)}</title>{border}{"".join(elements)}</g>'
-
-
-def cut(text: str, max_characters: int) -> str:
-    """Return a text as one line of limited length.
-
-    >>> cut("as many words  as there are", 15)
-    'as many words …'
-    """
-    line = " ".join(text.split())
-    return line if len(line) <= max_characters else f"{line[: max_characters - 1]}…"
 
 
 def escaped(text: str, max_characters: int | None = None) -> str:

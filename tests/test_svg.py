@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from toolorchestra.envs.records.svg import STYLE, box, cut, document, escaped
+from benchmarks.svg import STYLE, box, document, escaped
+from toolorchestra.toolscale.common.visible import cut
 
 
 def test_a_document_is_xml_of_its_size_whatever_the_texts_are() -> None:
