@@ -4,7 +4,7 @@ A `Unit` is a function of this library with its arguments. An `Executor` does un
 order of the units, so that what is written of them is the same bytes for any number of workers
 (``docs/cluster.md``).
 
-    units            a unit, the protocol of executors, and units done one after another in this process
+    units            a unit, what executors have in common, and units done one after another in this process
     driver_calls     functions that must run in one place for all workers: rate limits and budgets
     processes        worker processes on this machine
     ray_cluster      tasks on a Ray cluster (extra ``ray``)

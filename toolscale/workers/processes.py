@@ -18,13 +18,12 @@ from collections.abc import Generator, Iterable, Sequence
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from itertools import islice
 from multiprocessing.connection import Client, Connection, Listener
-from typing import Any, Self
+from typing import Any
 
 import msgspec
 
-from toolorchestra.toolscale.common.errors import OptionError
 from toolorchestra.toolscale.workers import driver_calls
-from toolorchestra.toolscale.workers.units import AHEAD, Unit, WorkerError, outcome, packed, perform
+from toolorchestra.toolscale.workers.units import AHEAD, Unit, WorkerPool, outcome, packed, perform
 
 _SPAWN = multiprocessing.get_context("spawn")
 
@@ -37,7 +36,7 @@ class _Job(msgspec.Struct, eq=False):
     ended: int = 0
 
 
-class ProcessExecutor:
+class ProcessExecutor(WorkerPool):
     """An executor with worker processes on this machine, which stay until it is closed; see `Executor`.
 
     When a worker ends, all are replaced, and what has no result is done again: the units that were under way one at a
@@ -57,9 +56,7 @@ class ProcessExecutor:
     """
 
     def __init__(self, workers: int, *, max_retries: int = 2) -> None:
-        if workers < 1 or max_retries < 0:
-            raise OptionError(f"Expected workers >= 1 and max_retries >= 0, got {workers} and {max_retries}.")
-        self.workers, self.max_retries = workers, max_retries
+        super().__init__(workers, max_retries)
         self._central = _CentralPlace()
         self._pool: ProcessPoolExecutor | None = None
         self._life: Connection | None = None  # workers end when its other side does
@@ -102,11 +99,7 @@ class ProcessExecutor:
         for job in lost:
             job.future = None
         if jobs[0].ended > self.max_retries:
-            raise WorkerError(
-                f"The worker that did `{jobs[0].unit}` ended {jobs[0].ended} times (see what it wrote above). What was "
-                "recorded is kept. If memory ran out, give fewer --workers.",
-                resumable=True,
-            )
+            raise self._ended_again(jobs[0].unit, "see what it wrote above; if memory ran out, give fewer --workers")
 
     def _started(self) -> ProcessPoolExecutor:
         if self._pool is None:
@@ -127,12 +120,6 @@ class ProcessExecutor:
         self._stop()
         self._central.close()
         driver_calls.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class _CentralPlace:

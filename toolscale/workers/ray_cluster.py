@@ -12,17 +12,17 @@ from collections import deque
 from collections.abc import Generator, Iterable
 from importlib.metadata import version as installed_version
 from itertools import islice
-from typing import Any, Self
+from typing import Any
 
 from toolorchestra.toolscale.common.errors import OptionError, install_line
 from toolorchestra.toolscale.workers import driver_calls
-from toolorchestra.toolscale.workers.units import AHEAD, Unit, WorkerError, outcome, packed, perform
+from toolorchestra.toolscale.workers.units import AHEAD, Unit, WorkerPool, outcome, packed, perform
 
 _CALLS_AT_A_TIME = 64
 """Central calls answered at the same time; the others wait."""
 
 
-class RayExecutor:
+class RayExecutor(WorkerPool):
     """An executor whose units are tasks on a Ray cluster; see `Executor`. Ray does those again whose worker ends.
 
     Args:
@@ -37,9 +37,7 @@ class RayExecutor:
     """
 
     def __init__(self, workers: int, *, address: str | None = None, max_retries: int = 2) -> None:
-        if workers < 1 or max_retries < 0:
-            raise OptionError(f"Expected workers >= 1 and max_retries >= 0, got {workers} and {max_retries}.")
-        self.workers, self.max_retries = workers, max_retries
+        super().__init__(workers, max_retries)
         self._ray = ray = import_ray()
         self._ours = not ray.is_initialized()
         if self._ours:
@@ -96,11 +94,8 @@ class RayExecutor:
                 raise cause from None
             raise
         except self._ray.exceptions.RayError as error:
-            raise WorkerError(
-                f"The worker that did `{unit}` ended {self.max_retries + 1} times ({type(error).__name__}; `ray logs` "
-                "shows what workers wrote, `ray status` what the cluster has). What was recorded is kept.",
-                resumable=True,
-            ) from None
+            why = f"{type(error).__name__}; `ray logs` shows what workers wrote, `ray status` what the cluster has"
+            raise self._ended_again(unit, why) from None
         return content
 
     def close(self) -> None:
@@ -110,12 +105,6 @@ class RayExecutor:
                 self._ray.kill(place)
             if self._ours:
                 self._ray.shutdown()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def perform_on_node(version: str, place: Any, payload: bytes) -> bytes:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pickle
 import traceback
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable
 from typing import Any, NamedTuple, Protocol, Self
 
-from toolorchestra.toolscale.common.errors import ResumableError
+from toolorchestra.toolscale.common.errors import OptionError, ResumableError
 
 AHEAD = 4
 """Units for each worker that may be done or under way beyond the oldest result still missing."""
@@ -58,6 +59,44 @@ class Executor(Protocol):
     def __exit__(self, *_: object) -> None: ...
 
 
+class WorkerPool(ABC):
+    """The base of executors whose workers are other processes.
+
+    Args:
+        workers: Number of units done at a time.
+        max_retries: How often a unit is done again after its worker ended over it.
+
+    Raises:
+        OptionError: There is no worker.
+    """
+
+    def __init__(self, workers: int, max_retries: int) -> None:
+        if workers < 1 or max_retries < 0:
+            raise OptionError(f"Expected workers >= 1 and max_retries >= 0, got {workers} and {max_retries}.")
+        self.workers, self.max_retries = workers, max_retries
+
+    def _ended_again(self, unit: Unit, why: str) -> WorkerError:
+        """Return the error of a unit that was done again as often as may be; `why` says where to look."""
+        return WorkerError(
+            f"The worker that did `{unit}` ended {self.max_retries + 1} times ({why}). What was recorded is kept.",
+            resumable=True,
+        )
+
+    @abstractmethod
+    def run(self, units: Iterable[Unit]) -> Generator[Any]:
+        """Yield the results; see `Executor`."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End all workers; nothing happens the second time."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
 class InProcess:
     """The executor that does one unit after another in this process.
 
@@ -92,6 +131,8 @@ def perform(payload: bytes) -> bytes:
     except Exception as error:
         error.add_note(f"In a worker:\n{''.join(traceback.format_tb(error.__traceback__)).rstrip()}")
         return failure(error)
+    except SystemExit as end:  # which would end the command, as if it had come to its end
+        return failure(RuntimeError(f"What a worker did called exit({end.code!r})."))
 
 
 def failure(error: Exception) -> bytes:

@@ -63,6 +63,11 @@ def test_an_exception_is_raised_when_it_is_the_units_turn_and_says_where_it_was(
     assert list(two.run(powers(3))) == [1, 2, 4]  # the pool is still good
 
 
+def test_a_unit_that_exits_is_an_error_and_does_not_end_the_command(two: ProcessExecutor) -> None:
+    with pytest.raises(RuntimeError, match=r"called exit\(0\)"):
+        list(two.run([Unit((0,), abs, (1,)), Unit((1,), sys.exit, (0,))]))
+
+
 def test_errors_of_the_library_arrive_as_they_were() -> None:
     with pytest.raises(UnknownNameError, match="Did you mean 'get_order'"):
         outcome(failure(UnknownNameError("tool", "get_ordr", ["get_order"])))
