@@ -16,11 +16,13 @@ import gymnasium as gym
 from toolorchestra.agents.builtin.chat_template_renderer import ChatTemplateRenderer
 from toolorchestra.agents.builtin.renderer import Renderer
 from toolorchestra.agents.messages.model_message import Message
+from toolorchestra.agents.policies.base import Info, play_episode
 from toolorchestra.agents.policies.reference import OraclePolicy
 from toolorchestra.algos.data.demonstrations import structured
 from toolorchestra.algos.starts import Start
 from toolorchestra.algos.teachers import teacher_of
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
+from toolorchestra.envs.records.episode import Episode
 from toolorchestra.toolscale.common.errors import OptionError
 
 _SAME = 0.01
@@ -64,17 +66,29 @@ def require_round_trip(env: gym.Env[Any, Any], renderer: Renderer, start: Start)
 
 def oracle_reward(env: gym.Env[Any, Any], start: Start, renderer: ChatTemplateRenderer | None = None) -> float:
     """Return what the oracle earns with its words as they are, or with those that come back from a renderer."""
-    policy, total, over = OraclePolicy(), 0.0, False
-    observation, info = env.reset(seed=start.seed, options=start.reset_options())
-    policy.reset(env, observation, info)
-    tools = list(info["tools"])
-    while not over:
-        action = policy.act(observation, info)
-        if renderer:
-            action = returned(renderer, action, list(info["messages"]), tools)
-        observation, reward, terminated, truncated, info = env.step(action)
-        total, over = total + float(reward), terminated or truncated
-    return total
+    policy = OraclePolicy() if renderer is None else _RenderedOracle(renderer)
+    play_episode(env, policy, seed=start.seed, options=start.reset_options())
+    return _reward(env.unwrapped.episode)  # type: ignore[attr-defined]  # an environment of ours
+
+
+class _RenderedOracle(OraclePolicy):
+    """An oracle whose messages are those that come back from a renderer."""
+
+    def __init__(self, renderer: ChatTemplateRenderer) -> None:
+        super().__init__()
+        self._renderer = renderer
+        self._tools: list[Mapping[str, Any]] = []
+
+    def reset(self, env: gym.Env[Any, Any], observation: str, info: Info) -> None:
+        super().reset(env, observation, info)
+        self._tools = list(info["tools"])
+
+    def act(self, observation: str, info: Info) -> Any:
+        return returned(self._renderer, super().act(observation, info), list(info["messages"]), self._tools)
+
+
+def _reward(episode: Episode) -> float:
+    return float(sum(episode.rewards.values()))
 
 
 def require_team_round_trip(env: MultiAgentEnv, renderers: Mapping[str, Renderer]) -> None:
@@ -104,7 +118,7 @@ def require_team_round_trip(env: MultiAgentEnv, renderers: Mapping[str, Renderer
             if rendered and isinstance(renderer := renderers[agent], ChatTemplateRenderer):
                 action = returned(renderer, action, list(play.histories[agent]))
             play.act(action)
-        return float(sum(play.episode.rewards.values()))
+        return _reward(play.episode)
 
     _require_same(earned(rendered=False), earned(rendered=True))
 
