@@ -1,7 +1,8 @@
-"""Worker processes on this machine, started anew (``spawn``), in a pool of the standard library.
+"""Worker processes on this machine, started anew (``spawn``) and connected by pipes.
 
-Workers ignore Ctrl-C, which the command handles by closing the pool, and end with the process that started them,
-however that ends.
+Each worker has a pipe of its own, which ends when it does: a pool of the standard library has one pipe for the results
+of all, and waits for ever for the rest of a result whose worker was killed while it sent it. Workers ignore Ctrl-C,
+which the command handles by closing the pool, and end with the process that started them, however that ends.
 """
 
 from __future__ import annotations
@@ -9,38 +10,86 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
+import queue
 import secrets
 import signal
 import sys
 import threading
+import time
 from collections import deque
-from collections.abc import Generator, Iterable, Sequence
-from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
-from itertools import islice
-from multiprocessing.connection import Client, Connection, Listener
+from collections.abc import Generator, Iterable
+from multiprocessing.connection import Client, Connection, Listener, wait
 from typing import Any
 
 import msgspec
 
 from toolorchestra.toolscale.workers import driver_calls
-from toolorchestra.toolscale.workers.units import AHEAD, Unit, WorkerPool, outcome, packed, perform
+from toolorchestra.toolscale.workers.units import (
+    AHEAD,
+    Unit,
+    WorkerError,
+    WorkerPool,
+    failure,
+    outcome,
+    packed,
+    perform,
+)
 
-_SPAWN = multiprocessing.get_context("spawn")
+_READY = b"ready"
+_QUEUED = 2  # units given to a worker at a time, so that it need not wait for the next one
+_PATIENCE = 300.0  # seconds in which at least one worker must have started
+_WHERE = "see what they wrote above; if memory ran out, give fewer --workers"
 
 
 class _Job(msgspec.Struct, eq=False):
-    """A unit under way, and how often a worker has ended over it."""
+    """A unit under way: its place in the order, and how often its worker has ended over it."""
 
+    place: int
     unit: Unit
-    future: Future[bytes] | None = None
     ended: int = 0
+
+
+class _Process:
+    """A worker process, the pipe to it, and the units that it was given, of which it does the oldest."""
+
+    def __init__(self, address: Any, key: bytes) -> None:
+        spawn = multiprocessing.get_context("spawn")
+        self.pipe, theirs = spawn.Pipe()
+        self.process = spawn.Process(
+            target=_work, args=(theirs, address, key), daemon=True, name="toolorchestra worker"
+        )
+        self.process.start()
+        theirs.close()  # so that the pipe ends when the worker does
+        self.ready = False
+        self.jobs: deque[_Job] = deque()
+
+    def give(self, job: _Job) -> None:
+        """Give it a unit."""
+        self.jobs.append(job)
+        with contextlib.suppress(OSError):  # its end is news soon
+            self.pipe.send_bytes(packed(job.unit))
+
+    def read(self) -> bytes | None:
+        """Return what it has sent; None if it has ended."""
+        try:
+            return self.pipe.recv_bytes()
+        except (EOFError, OSError):
+            return None
+
+    def stop(self) -> None:
+        """End it, whatever it does; nothing happens if it has ended."""
+        self.process.kill()
+        self.process.join()
+        self.process.close()
+        self.pipe.close()
 
 
 class ProcessExecutor(WorkerPool):
     """An executor with worker processes on this machine, which stay until it is closed; see `Executor`.
 
-    When a worker ends, all are replaced, and what has no result is done again: the units that were under way one at a
-    time, so that one that ends its worker is told from the others.
+    A worker that ends is replaced, and what it had under way is done again; each unit has exactly one result. Of the
+    units that it was given, only the oldest was being done: it may have ended the worker, and is done again
+    `max_retries` times at most.
 
     Args:
         workers: Maximum number of workers; they are started as units come.
@@ -58,66 +107,94 @@ class ProcessExecutor(WorkerPool):
     def __init__(self, workers: int, *, max_retries: int = 2) -> None:
         super().__init__(workers, max_retries)
         self._central = _CentralPlace()
-        self._pool: ProcessPoolExecutor | None = None
-        self._life: Connection | None = None  # workers end when its other side does
+        self._processes: list[_Process] = []
+        self._failed_starts = 0
 
     def run(self, units: Iterable[Unit]) -> Generator[Any]:
         """Yield the results in the order of the units; an exception of a unit is raised when it is its turn.
 
         Raises:
-            WorkerError: A unit ended its worker more than `max_retries` times.
+            WorkerError: A unit ended its worker more than `max_retries` times, or workers do not start.
         """
-        coming = iter(units)
-        jobs: deque[_Job] = deque()
+        coming = enumerate(units)
+        waiting: deque[_Job] = deque()
+        done: dict[int, bytes] = {}
+        place, taken, exhausted = 0, 0, False
+        started = time.monotonic()
         try:
             while True:
-                jobs.extend(map(_Job, islice(coming, AHEAD * self.workers - len(jobs))))
-                if not jobs:
+                while not exhausted and taken < place + AHEAD * self.workers:
+                    following = next(coming, None)
+                    if exhausted := following is None:
+                        break
+                    waiting.append(_Job(*following))
+                    taken += 1
+                if place == taken:
                     return
-                alone = any(job.ended for job in jobs)
-                try:
-                    for job in islice(jobs, 1 if alone else None):
-                        if job.future is None:
-                            job.future = self._started().submit(perform, packed(job.unit))
-                    assert jobs[0].future is not None
-                    content = jobs[0].future.result()
-                except BrokenExecutor:
-                    self._ended(list(jobs))
-                else:
-                    jobs.popleft()
-                    yield outcome(content)
-        finally:
-            if jobs:  # of a run that is not played to its end, workers still have units under way
-                self._stop()
+                self._hand_out(waiting, wanted=min(self.workers, taken - place - len(done)))
+                self._listen(waiting, done, 0.0 if place in done else 1.0)
+                if place in done:
+                    result = outcome(done.pop(place))
+                    place += 1
+                    yield result
+                if any(process.ready for process in self._processes):
+                    started = time.monotonic()
+                elif time.monotonic() - started > _PATIENCE:
+                    raise WorkerError(f"No worker has started within {_PATIENCE:.0f} seconds: {_WHERE}.")
+        finally:  # of a run that is not played to its end, workers still have units under way
+            for process in [process for process in self._processes if process.jobs]:
+                self._drop(process)
 
-    def _ended(self, jobs: Sequence[_Job]) -> None:
-        """Note which units may have ended a worker, the oldest that have no result, and that these have none."""
-        self._stop()
-        lost = [job for job in jobs if job.future and (job.future.cancelled() or job.future.exception())]
-        for job in jobs[:1] if any(job.ended for job in jobs) else lost[: self.workers]:
-            job.ended += 1
-        for job in lost:
-            job.future = None
-        if jobs[0].ended > self.max_retries:
-            raise self._ended_again(jobs[0].unit, "see what it wrote above; if memory ran out, give fewer --workers")
+    def _hand_out(self, waiting: deque[_Job], wanted: int) -> None:
+        """Start workers up to the number that is wanted, and give units to those that are ready, evenly."""
+        while len(self._processes) < wanted:
+            self._processes.append(_Process(self._central.address, self._central.key))
+        ready = [process for process in self._processes if process.ready]
+        while waiting and ready:
+            process = min(ready, key=lambda one: len(one.jobs))
+            busy = len(process.jobs)
+            if busy >= _QUEUED or (busy and len(waiting) <= self.workers):  # the last units go to who is free first
+                return
+            process.give(waiting.popleft())
 
-    def _started(self) -> ProcessPoolExecutor:
-        if self._pool is None:
-            theirs, self._life = _SPAWN.Pipe(duplex=False)
-            arguments = (theirs, self._central.address, self._central.key)
-            self._pool = ProcessPoolExecutor(self.workers, _SPAWN, initializer=_begin, initargs=arguments)
-        return self._pool
+    def _listen(self, waiting: deque[_Job], done: dict[int, bytes], timeout: float) -> None:
+        """Wait until there is news of workers, at most so many seconds, and note what is done and what waits again."""
+        by_pipe = {process.pipe: process for process in self._processes}
+        for pipe in wait(list(by_pipe), timeout):
+            assert isinstance(pipe, Connection)
+            process = by_pipe[pipe]
+            content = process.read()
+            if content is None:
+                waiting.extendleft(reversed(self._ended(process, done)))
+            elif process.ready:
+                done[process.jobs.popleft().place] = content
+            else:
+                process.ready = True
+                self._failed_starts = 0
 
-    def _stop(self) -> None:
-        """End the workers at once, whatever they do."""
-        if self._pool is not None and self._life is not None:
-            self._life.close()
-            self._pool.shutdown(cancel_futures=True)
-            self._pool = None
+    def _ended(self, process: _Process, done: dict[int, bytes]) -> list[_Job]:
+        """Let go of a worker that has ended, and return what is to be done again; `done` gets what has failed."""
+        jobs = list(process.jobs)
+        self._drop(process)
+        if jobs:
+            jobs[0].ended += 1
+            if jobs[0].ended > self.max_retries:
+                failed = jobs.pop(0)
+                done[failed.place] = failure(self._ended_again(failed.unit, _WHERE))
+        elif not process.ready:
+            self._failed_starts += 1
+            if self._failed_starts > self.max_retries:
+                raise WorkerError(f"Workers end while they start, {self._failed_starts} in a row: {_WHERE}.")
+        return jobs
+
+    def _drop(self, process: _Process) -> None:
+        self._processes.remove(process)
+        process.stop()
 
     def close(self) -> None:
         """End all workers; nothing happens the second time."""
-        self._stop()
+        for process in list(self._processes):
+            self._drop(process)
         self._central.close()
         driver_calls.close()
 
@@ -160,8 +237,8 @@ class _CentralPlace:
         self._listener.close()
 
 
-def _begin(life: Connection, address: Any, key: bytes) -> None:
-    """Make this process a worker, which ends when the other side of `life` does."""
+def _work(pipe: Connection, address: Any, key: bytes) -> None:
+    """Do the units that come through a pipe until it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def call(payload: bytes) -> bytes:
@@ -170,11 +247,19 @@ def _begin(life: Connection, address: Any, key: bytes) -> None:
             return connection.recv_bytes()
 
     driver_calls.connect(call)
-    threading.Thread(target=_end_with, args=(life,), daemon=True).start()
-
-
-def _end_with(life: Connection) -> None:
+    payloads: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    threading.Thread(target=_read, args=(pipe, payloads), daemon=True).start()
     with contextlib.suppress(OSError):
-        life.poll(None)
-    sys.stderr.flush()
-    os._exit(1)
+        pipe.send_bytes(_READY)
+        while True:
+            pipe.send_bytes(perform(payloads.get()))
+
+
+def _read(pipe: Connection, payloads: queue.SimpleQueue[bytes]) -> None:
+    """Read units ahead; end the process when the one that sends them has ended or closed the pipe."""
+    while True:
+        try:
+            payloads.put(pipe.recv_bytes())
+        except (EOFError, OSError):
+            sys.stderr.flush()
+            os._exit(1)
