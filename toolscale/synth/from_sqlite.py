@@ -33,8 +33,8 @@ from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.requests.intents import make_tasks
 from toolorchestra.toolscale.requests.naming import in_words, snake_case
 from toolorchestra.toolscale.synth.derived.derive import derive_requests, derive_tools
-from toolorchestra.toolscale.synth.derived.derived_tools import Toolbox
-from toolorchestra.toolscale.synth.derived.request_base import Request
+from toolorchestra.toolscale.synth.derived.request_parts import Request
+from toolorchestra.toolscale.synth.derived.toolbox import Toolbox
 from toolorchestra.toolscale.synth.recipes import recipe_tables
 from toolorchestra.toolscale.synth.tables.sampling import MAX_ROWS_IN_ALL
 from toolorchestra.toolscale.synth.tables.schema_analysis import SchemaAnalysis, analyse_schema

@@ -18,7 +18,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolorchestra.toolscale.database.format import ColumnSpec, Recipe, Scalar, TableSpec
-from toolorchestra.toolscale.synth.derived.request_base import is_person
+from toolorchestra.toolscale.synth.derived.request_parts import is_person
 from toolorchestra.toolscale.synth.tables.tables import (
     Column,
     CompositeReference,

@@ -2,10 +2,11 @@
 
 ::
 
-    templates                        texts of the YAML files beside this folder, filled in
-    tool_base, *_tools               tools that read, write and compute
-    request_base, *_requests         requests for what the tools do
-    derive                           all of them for a set of tables
+    templates                              texts of the YAML files beside this folder, filled in
+    toolbox                                the tools by purpose; when a row is open, and how it ends
+    tool_base, read_tools, write_tools     tools that read, write and compute
+    request_parts, read_requests, write_requests    requests for what the tools do
+    derive                                 all of them for a set of tables
 """
 
 import lazy_loader

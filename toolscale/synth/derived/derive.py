@@ -11,14 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from toolorchestra.toolscale.synth.derived.change_requests import ChangeRequests
-from toolorchestra.toolscale.synth.derived.composite_requests import CompositeRequests
-from toolorchestra.toolscale.synth.derived.creation_requests import CreationRequests
-from toolorchestra.toolscale.synth.derived.derived_tools import Toolbox, lifecycle_of, observe
-from toolorchestra.toolscale.synth.derived.ownership_requests import OwnershipRequests
-from toolorchestra.toolscale.synth.derived.question_requests import QuestionRequests
+from toolorchestra.toolscale.synth.derived.read_requests import ReadRequests
 from toolorchestra.toolscale.synth.derived.read_tools import ReadTools
-from toolorchestra.toolscale.synth.derived.request_base import Request
+from toolorchestra.toolscale.synth.derived.request_parts import Request
+from toolorchestra.toolscale.synth.derived.toolbox import Toolbox, lifecycle_of, observe
+from toolorchestra.toolscale.synth.derived.write_requests import WriteRequests
 from toolorchestra.toolscale.synth.derived.write_tools import WriteTools
 from toolorchestra.toolscale.synth.tables.tables import Table
 
@@ -37,8 +34,16 @@ def derive_tools(tables: Mapping[str, Table], today: str) -> Toolbox:
 
 def derive_requests(tables: Mapping[str, Table], box: Toolbox) -> Iterator[Request]:
     """Yield candidate intents for tables and their tools, by name."""
-    kinds = (QuestionRequests, CompositeRequests, ChangeRequests, CreationRequests, OwnershipRequests)
-    families = [kind(tables, box) for kind in kinds]
+    reading, writing = ReadRequests(tables, box), WriteRequests(tables, box)
     for table in tables.values():
-        for family in families if table.size else ():
-            yield from family.requests(table)
+        if not table.size:
+            continue
+        yield from reading.about(table)
+        yield from writing.about(table)
+        for rows in reading.owned_rows(table):
+            yield from reading.totals(rows)
+            if rows.listing and len(table.key) == 1:
+                yield from reading.below(rows)
+                yield from writing.of_owner(rows)
+            if rows.listing:
+                yield from reading.traces(rows)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 
-from msgspec.structs import replace
-
-from toolorchestra.toolscale.database.format import GuardSpec, ParameterSpec
+from toolorchestra.toolscale.database.format import ParameterSpec
 from toolorchestra.toolscale.requests.naming import in_words
-from toolorchestra.toolscale.synth.derived.derived_tools import Ending, main_date, natural_sql
-from toolorchestra.toolscale.synth.derived.tool_base import ToolMaker
+from toolorchestra.toolscale.synth.derived.tool_base import ToolMaker, same
+from toolorchestra.toolscale.synth.derived.toolbox import main_date, natural_sql
 from toolorchestra.toolscale.synth.tables.tables import (
     FULL_NAMES,
     Column,
@@ -42,22 +40,20 @@ class ReadTools(ToolMaker):
             self._summarize(table)
 
     def _get(self, table: Table) -> None:
-        columns = ", ".join(map(bare, table.columns))
-        values = {"contents": self._contents(table), "columns": columns}
-        name = self._tool(f"get_{table.one}", "get", table, self._keys(table), **values)
-        tool = self.box.tools[name]
-        assert tool.returns is not None
-        returns = replace(tool.returns, json=[c.name for c in table.columns.values() if c.kind == "json"])
-        self.box.tools[name] = replace(tool, returns=returns, operates=self._operates(table))
-        self.box.get[table.name] = name
-
-    def _contents(self, table: Table) -> str:
-        names = [
+        contents = [
             in_words(column.name.removesuffix("_id")) if column.references else column.words
             for column in table.columns.values()
             if column.name not in table.key
-        ][:6]
-        return ", ".join(names) or "what is on file"
+        ]
+        self.box.get[table.name] = self._tool(
+            "get",
+            table,
+            self._keys(table),
+            contents=", ".join(contents[:6]) or "what is on file",
+            columns=", ".join(map(bare, table.columns)),
+            json=[column.name for column in table.columns.values() if column.kind == "json"],
+            operates=_operates(table, ":"),
+        )
 
     def _find(self, table: Table, natural: Natural) -> None:
         words = f"{in_words(natural.name)} of the {in_words(table.one)}, in full"
@@ -70,9 +66,9 @@ class ReadTools(ToolMaker):
         columns = ", ".join(bare(c.name) for c in table.columns.values() if c.kind != "json")
         values = {"natural": natural, "natural_sql": natural_sql(natural), "columns": columns}
         parameters = {natural.name: parameter}
-        name = self._tool(f"find_{table.one}_by_{natural.name}", "find", table, parameters, **values)
-        self.box.tools[name] = replace(self.box.tools[name], operates=self._operates(table, "."))
-        self.box.find[table.name, natural.name] = name
+        self.box.find[table.name, natural.name] = self._tool(
+            "find", table, parameters, operates=_operates(table, "."), **values
+        )
 
     def _find_named(self, table: Table) -> None:
         """A search by part of a name that several rows may share."""
@@ -86,9 +82,8 @@ class ReadTools(ToolMaker):
             if name in firsts or (full and name in lasts):
                 continue
             parameters = {name: self.parameter(table, column, f"{column.words} or part of it")}
-            guard = GuardSpec(require=f"trim(:{name}) <> ''", error="Give at least one letter.")
-            tool = self._tool(f"find_{table.many}_by_{name}", "find_named", table, parameters, [guard], column=column)
-            self.box.named[table.name] = (name, tool)
+            guard = self._guard("letter", table, name=name)
+            self.box.named[table.name] = name, self._tool("find_named", table, parameters, [guard], column=column)
             return
 
     def _filters(self, table: Table) -> tuple[dict[str, ParameterSpec], list[str]]:
@@ -100,12 +95,11 @@ class ReadTools(ToolMaker):
         for column in columns[:3]:
             words = f"only those with this {column.words}"
             parameters[column.name] = self.parameter(table, column, words, required=False)
-            where.append(f"(:{column.name} IS NULL OR {bare(column.name)} = :{column.name})")
+            where.append(_if_given(column))
         life = self.box.lifecycles.get(table.name)
         if life is not None and life.status is None and "open" not in table.columns:
-            words = (
-                f"true: only those not {' or '.join(self._past(e) for e in life.endings)} yet; false: only the others"
-            )
+            past = (in_words(re.sub(r"_(?:at|on|date|time|day)$", "", str(end.dated))) for end in life.endings)
+            words = f"true: only those not {' or '.join(past)} yet; false: only the others"
             parameters["open"] = ParameterSpec(type="boolean", description=words, required=False)
             where.append(f"(:open IS NULL OR ({life.open}) = :open)")
         if day := main_date(table):
@@ -118,49 +112,45 @@ class ReadTools(ToolMaker):
                 where.append(f"(:{name} IS NULL OR {cell} {mark} :{name})")
         return parameters, where
 
-    @staticmethod
-    def _past(ending: Ending) -> str:
-        return in_words(re.sub(r"_(?:at|on|date|time|day)$", "", str(ending.dated)))
-
     def _list(self, table: Table, column: Column) -> None:
         filters, where = self._filters(table)
-        filters = {n: p for n, p in filters.items() if n in ("open", table.status.name if table.status else "open")}
+        kept = "open" if table.status is None else table.status.name
+        filters = {name: parameter for name, parameter in filters.items() if name in ("open", kept)}
         where = [condition for condition in where if any(f":{name} " in condition for name in filters)]
         stem = column.name.removesuffix("_id")
         self.box.listing[table.name, column.name] = self._tool(
-            f"find_{table.many}_by_{stem}",
             "list",
             table,
             {column.name: self.parameter(table, column)} | filters,
-            [self._refers(column)],
+            [self._refers(table, column)],
+            stem=stem,
             owner=in_words(stem),
-            filters=" AND ".join([f"{bare(column.name)} = :{column.name}", *where]),
+            filters=" AND ".join([same([(column.name, column.name)]), *where]),
         )
 
     def _list_paired(self, table: Table, composite: CompositeReference) -> None:
         """A list of the rows that refer by several columns to one row."""
         parent = self.tables[composite.target]
         self.box.paired[table.name, composite.columns] = self._tool(
-            f"find_{table.many}_by_{parent.one}",
             "list",
             table,
             {name: self.parameter(table, table.columns[name]) for name in composite.columns},
-            [self._refers_paired(composite)],
+            [self._refers(table, composite)],
+            stem=parent.one,
             owner=in_words(parent.one),
-            filters=" AND ".join(f"{bare(name)} = :{name}" for name in composite.columns),
+            filters=same((name, name) for name in composite.columns),
         )
 
     def _search(self, table: Table) -> None:
         filters, where = self._filters(table)
         if filters and table.size >= 5:
-            name, conditions = f"search_{table.many}", " AND ".join(where)
-            self.box.search[table.name] = self._tool(name, "search", table, filters, filters=conditions)
+            self.box.search[table.name] = self._tool("search", table, filters, filters=" AND ".join(where))
 
     def _summarize(self, table: Table) -> None:
         filters, where = self._filters(table)
         for column in table.references[:3]:
             filters[column.name] = self.parameter(table, column, required=False)
-            where.append(f"(:{column.name} IS NULL OR {bare(column.name)} = :{column.name})")
+            where.append(_if_given(column))
         if not filters or table.size < 5:
             return
         money = [column for column in table.columns.values() if column.kind == "money"][:2]
@@ -176,11 +166,20 @@ class ReadTools(ToolMaker):
         self.box.totals[table.name] = summed
         measures = "total, lowest and highest" if amounts and amounts[0].name in summed else "lowest and highest"
         self.box.summary[table.name] = self._tool(
-            f"summarize_{table.many}" if amounts else f"count_{table.many}",
             "summarize",
             table,
             filters,
+            verb="summarize" if amounts else "count",
             amounts=f", and the {measures} {amounts[0].words}" if amounts else "",
             cells=", ".join(cells),
             filters=" AND ".join(where),
         )
+
+
+def _if_given(column: Column) -> str:
+    return f"(:{column.name} IS NULL OR {bare(column.name)} = :{column.name})"
+
+
+def _operates(table: Table, mark: str) -> dict[str, str | list[str]]:
+    parts = [f"{mark}{part}" for part in table.key]
+    return {table.name: parts[0] if len(parts) == 1 else parts}

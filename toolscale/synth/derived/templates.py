@@ -2,7 +2,8 @@
 
 ``<x>`` is replaced by a value, ``<x.y>`` by an attribute of one, ``<sql x>`` by a name as it stands in SQL, ``<literal
 x>`` by a value as it stands in SQL, ``<words x>`` by a name in words, ``<an x>`` by words with their article. A place
-that begins with a capital letter gives a text that does. A backslash at the end of a line joins it to the next.
+that begins with a capital letter gives a text that does. A text that is one place, whose value is an object or a list,
+gives that; a list in a list stands for its items. A backslash at the end of a line joins it to the next.
 """
 
 from __future__ import annotations
@@ -41,17 +42,23 @@ def fill(template: Any, /, **values: Any) -> Any:
     if isinstance(template, dict):
         return {fill(key, **values): fill(value, **values) for key, value in template.items()}
     if isinstance(template, list):
-        return [fill(item, **values) for item in template]
+        items = [fill(item, **values) for item in template]
+        return [one for item in items for one in (item if isinstance(item, list) else [item])]
     if not isinstance(template, str):
         return template
     names = SimpleNamespace(**values)
 
-    def value_at(place: re.Match[str]) -> str:
-        path = place[2]
-        text = _FILTERS[place[1]](attrgetter(path[0].lower() + path[1:])(names))
-        return text[:1].upper() + text[1:] if path[0].isupper() else text
+    def value_at(place: re.Match[str]) -> Any:
+        return attrgetter(place[2][0].lower() + place[2][1:])(names)
 
-    return _PLACE.sub(value_at, template)
+    def text_at(place: re.Match[str]) -> str:
+        text = _FILTERS[place[1]](value_at(place))
+        return text[:1].upper() + text[1:] if place[2][0].isupper() else text
+
+    place = _PLACE.fullmatch(template)
+    if place and isinstance(value := value_at(place), dict | list):
+        return value
+    return _PLACE.sub(text_at, template)
 
 
 def prompt(name: str, /, **values: Any) -> str:

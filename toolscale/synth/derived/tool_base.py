@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from toolorchestra.toolscale.common.yaml_reader import convert
 from toolorchestra.toolscale.database.format import GuardSpec, ParameterSpec, ToolSpec
 from toolorchestra.toolscale.requests.naming import in_words, snake_case
-from toolorchestra.toolscale.synth.derived.derived_tools import Toolbox
 from toolorchestra.toolscale.synth.derived.templates import fill, read_templates
+from toolorchestra.toolscale.synth.derived.toolbox import Toolbox
 from toolorchestra.toolscale.synth.tables.tables import Column, CompositeReference, Table, bare
 
 MAX_LISTED = 50
@@ -21,7 +21,7 @@ MAX_LISTED = 50
 class ToolMaker:
     """Derives tools for one table after another; subclasses are the families of tools.
 
-    Override `tools`. The texts and the SQL of the tools are in ``derived_tools.yaml``.
+    Override `tools`. The texts and the SQL of the tools and guards are in ``derived_tools.yaml``.
     """
 
     def __init__(self, tables: Mapping[str, Table], box: Toolbox) -> None:
@@ -34,7 +34,6 @@ class ToolMaker:
 
     def _tool(
         self,
-        name: str,
         template: str,
         table: Table,
         parameters: dict[str, ParameterSpec],
@@ -43,13 +42,24 @@ class ToolMaker:
         **values: Any,
     ) -> str:
         """Put a tool written from its template into the box; return its name."""
-        values |= {"table": table, "one": in_words(table.one), "many": in_words(table.many), "key": table.key[0]}
-        values |= {"row": self._row(table), "where": self._where(table), "shown": self._shown(table)}
-        values |= {"order": ", ".join(map(bare, table.key)), "limit": MAX_LISTED}
-        spec = convert(fill(read_templates("derived_tools.yaml")[template], **values), ToolSpec)
-        name = snake_case(name, self.box.tools)
-        self.box.tools[name] = replace(spec, parameters=parameters, guards=list(guards))
+        shown = [bare(c.name) for c in table.columns.values() if c.kind not in ("note", "json")]  # no long texts
+        values |= {"shown": ", ".join(shown[:9]), "all_shown": ", ".join(shown), "limit": MAX_LISTED}
+        filled = self._filled(read_templates("derived_tools.yaml")[template], table, values)
+        name = snake_case(filled.pop("name"), self.box.tools)
+        self.box.tools[name] = replace(convert(filled, ToolSpec), parameters=parameters, guards=list(guards))
         return name
+
+    def _guard(self, template: str, table: Table, /, **values: Any) -> GuardSpec:
+        """Return a guard written from its template; the rule that it enforces, if it has one, goes into the box."""
+        filled = self._filled(read_templates("derived_tools.yaml")["guards"][template], table, values)
+        if rule := filled.pop("rule", None):
+            self.box.rules.append(rule)
+        return GuardSpec(**filled)
+
+    def _filled(self, template: Any, table: Table, values: dict[str, Any]) -> Any:
+        values |= {"table": table, "one": in_words(table.one), "many": in_words(table.many), "key": table.key[0]}
+        values |= {"row": " ".join(f"{{{part}}}" for part in table.key), "order": ", ".join(map(bare, table.key))}
+        return fill(template, where=same((part, part) for part in table.key), **values)
 
     def parameter(
         self, table: Table, column: Column, description: str = "", *, own: bool = False, **changes: Any
@@ -92,46 +102,28 @@ class ToolMaker:
     def _keys(self, table: Table) -> dict[str, ParameterSpec]:
         return {part: self.parameter(table, table.columns[part], own=True) for part in table.key}
 
-    def _operates(self, table: Table, mark: str = ":") -> dict[str, str | list[str]]:
-        parts = [f"{mark}{part}" for part in table.key]
-        return {table.name: parts[0] if len(parts) == 1 else parts}
-
-    def _where(self, table: Table) -> str:
-        return " AND ".join(f"{bare(part)} = :{part}" for part in table.key)
-
-    def _row(self, table: Table) -> str:
-        return " ".join(f"{{{part}}}" for part in table.key)
-
     def _exists(self, table: Table) -> GuardSpec:
         natural = next(iter(table.naturals), None)
         hint = f"; find it with {self.box.find[table.name, natural.name]}" if natural else ""
-        error = f"There is no {in_words(table.one)} {self._row(table)}{hint}."
-        return GuardSpec(require=exists(table.name, self._where(table)), error=error)
+        return self._guard("exists", table, hint=hint)
 
-    def _shown(self, table: Table, limit: int | None = 9) -> str:
-        """Return the columns that lists show: keys and references first, no long texts."""
-        columns = [c for c in table.columns.values() if c.kind not in ("note", "json")]
-        return ", ".join(bare(column.name) for column in columns[:limit])
-
-    def _refers_paired(self, composite: CompositeReference, *, optional: bool = False) -> GuardSpec:
-        parent = self.tables[composite.target]
-        pairs = zip(parent.key, composite.columns, strict=True)
-        found = exists(parent.name, " AND ".join(f"{bare(part)} = :{name}" for part, name in pairs))
-        missing = " AND ".join(f":{name} IS NULL" for name in composite.columns)
-        return GuardSpec(
-            require=f"({missing}) OR {found}" if optional else found,
-            error=f"There is no {in_words(parent.one)} {' '.join(f'{{{name}}}' for name in composite.columns)}.",
-        )
-
-    def _refers(self, column: Column, *, optional: bool = False) -> GuardSpec:
-        target, to = column.target
-        found = exists(target, f"{bare(to)} = :{column.name}")
-        return GuardSpec(
-            require=f":{column.name} IS NULL OR {found}" if optional else found,
-            error=f"There is no {in_words(self.tables[target].one)} {{{column.name}}}.",
+    def _refers(self, table: Table, reference: Column | CompositeReference, *, optional: bool = False) -> GuardSpec:
+        """Return the guard that there is a row to which a column, or several together, refer."""
+        if isinstance(reference, Column):
+            target, names, to = reference.target[0], (reference.name,), (reference.target[1],)
+        else:
+            target, names, to = reference.target, reference.columns, self.tables[reference.target].key
+        missing = " AND ".join(f":{name} IS NULL" for name in names)
+        return self._guard(
+            "refers",
+            table,
+            parent=self.tables[target],
+            unless="" if not optional else f"({missing}) OR " if len(names) > 1 else f"{missing} OR ",
+            same=same(zip(to, names, strict=True)),
+            keys=" ".join(f"{{{name}}}" for name in names),
         )
 
 
-def exists(table: str, condition: str) -> str:
-    """Return the SQL condition that a table has a row of some kind."""
-    return f"EXISTS (SELECT 1 FROM {bare(table)} WHERE {condition})"
+def same(pairs: Iterable[tuple[str, str]]) -> str:
+    """Return the SQL condition that columns are equal to parameters."""
+    return " AND ".join(f"{bare(column)} = :{parameter}" for column, parameter in pairs)

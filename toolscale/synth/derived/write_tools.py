@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from toolorchestra.toolscale.database.format import GuardSpec
 from toolorchestra.toolscale.requests.naming import an, in_words
-from toolorchestra.toolscale.synth.derived.derived_tools import Creation, Lifecycle, dated
-from toolorchestra.toolscale.synth.derived.tool_base import ToolMaker, exists
+from toolorchestra.toolscale.synth.derived.tool_base import ToolMaker, same
+from toolorchestra.toolscale.synth.derived.toolbox import Creation, Lifecycle, dated
 from toolorchestra.toolscale.synth.tables.tables import Column, Table, bare, default_state, literal, numbered
 
 MAX_UPDATES = 2
@@ -31,59 +31,56 @@ class WriteTools(ToolMaker):
 
     def tools(self, table: Table) -> None:
         """Derive what changes rows of a table."""
-        self._create(table)
-        self._update(table)
-        self._end(table)
+        life = self.box.lifecycles.get(table.name)
+        self._create(table, life)
+        self._update(table, life)
+        self._end(table, life)
         referred = any(column.target[0] == table.name for t in self.tables.values() for column in t.references)
         if table.is_link and not referred:
-            tool = self._tool(f"remove_{table.one}", "remove", table, self._keys(table), [self._exists(table)])
-            self.box.remove[table.name] = tool
+            self.box.remove[table.name] = self._tool("remove", table, self._keys(table), [self._exists(table)])
 
-    def _create(self, table: Table) -> None:
-        life = self.box.lifecycles.get(table.name)
-        values: dict[str, str] = {}
+    def _create(self, table: Table, life: Lifecycle | None) -> None:
+        cells: dict[str, str] = {}
         required: list[str] = []
         optional: list[str] = []
         for column in table.columns.values():
             name = column.name
             if name in table.key and table.generated:
-                values[name] = self._next_key(table)
+                cells[name] = self._next_key(table)
                 continue
             fixed = None if name in table.key else self._fixed(table, column, life)
             if fixed is not None:
-                values[name] = fixed
+                cells[name] = fixed
                 if ":today" in fixed:
                     self.box.rules.append(f"The {column.words} of a new {in_words(table.one)} is today.")
             elif column.required or name in table.key:
                 required.append(name)
-                values[name] = dated(column, f":{name}")
             elif len(optional) < 3:
                 optional.append(name)
-                values[name] = dated(column, f":{name}")
+            if fixed is None and name in (*required, *optional):
+                cells[name] = dated(column, f":{name}")
         for composite in table.composites:  # of several columns all are given, or none
-            given = {*required, *optional}
-            if not given.issuperset(composite.columns):
-                for name in given & set(composite.columns) & set(optional):
+            if not {*required, *optional}.issuperset(composite.columns):
+                for name in set(composite.columns) & set(optional):
                     optional.remove(name)
-                    del values[name]
+                    del cells[name]
         if not required or len(required) > 8:
             return
         parameters = {n: self.parameter(table, table.columns[n]) for n in required}
         parameters |= {n: self.parameter(table, table.columns[n], required=False) for n in optional}
-        guards = self._creation_guards(table, required, optional, values, life)
+        guards = self._creation_guards(table, required, optional, cells, life)
         if not table.generated:
             parts = " and ".join(map(in_words, table.key))
             self.box.rules.append(f"No two {in_words(table.many)} share {parts}.")
         tool = self._tool(
-            f"{'add' if table.is_link else 'create'}_{table.one}",
             "create_with_key" if table.generated else "create",
             table,
             parameters,
             guards,
+            verb="add" if table.is_link else "create",
             what=f"Add {an(in_words(table.one))}" if table.is_link else f"Make a new {in_words(table.one)}",
-            columns=", ".join(map(bare, values)),
-            cells=", ".join(values.values()),
-            all_shown=self._shown(table, None),
+            columns=", ".join(map(bare, cells)),
+            cells=", ".join(cells.values()),
         )
         self.box.create[table.name] = Creation(tool, required, optional)
 
@@ -110,77 +107,69 @@ class WriteTools(ToolMaker):
         return f"{literal(prefix)} || printf('%0{width}d', {number})"
 
     def _creation_guards(
-        self, table: Table, required: list[str], optional: list[str], values: Mapping[str, str], life: Lifecycle | None
+        self, table: Table, required: list[str], optional: list[str], cells: Mapping[str, str], life: Lifecycle | None
     ) -> list[GuardSpec]:
-        """Return the guards of a new row; the rules that they enforce go into the box."""
+        """Return the guards of a new row."""
         guards: list[GuardSpec] = []
-        for name in [*required, *optional]:
+        given = [*required, *optional]
+        for name in given:
             column = table.columns[name]
             if column.references:
-                guards.append(self._refers(column, optional=name in optional))
+                guards.append(self._refers(table, column, optional=name in optional))
             if column.is_date:
-                guards.append(_is_date(name, optional=name in optional))
+                guards.append(self._is_date(table, name, optional=name in optional))
             if column.type == "TEXT" and column.kind in ("text", "key") and not column.references and name in required:
-                guards.append(_is_given(name, in_words(name)))
+                guards.append(self._guard("given", table, name=name, label=in_words(name)))
         for composite in table.composites:
-            if set(composite.columns) <= {*required, *optional}:
-                optional_all = set(composite.columns) <= set(optional)
-                guards.append(self._refers_paired(composite, optional=optional_all))
-        guards += self._uniqueness_guards(table, [*required, *optional])
+            if set(composite.columns) <= {*given}:
+                guards.append(self._refers(table, composite, optional=set(composite.columns) <= set(optional)))
+        guards += self._uniqueness_guards(table, given)
         for name in required:
             if table.columns[name].references:
                 guards += self._standing_guards(table, name, life)
-        known = {name: f"({cell})" for name, cell in values.items() if name not in table.key or not table.generated}
+        known = {name: f"({cell})" for name, cell in cells.items() if name not in table.key or not table.generated}
         for tokens in table.checks:
             names = _column_names(table, tokens)
             by_parameter = len(tokens) > 2 and tokens[1] == "IN" and table.columns[names[0]].kind == "category"
             if names and not by_parameter and all(name in known for name in names):
-                guards.append(_holds(table, tokens, f"coalesce(({_substituted(tokens, known)}), 1)"))
-                self.box.rules.append(f"Of every {in_words(table.one)}: {_plain(table, tokens)}.")
+                plain = _plain(table, tokens)
+                guards.append(self._guard("check", table, plain=plain, condition=_holds(tokens, known)))
+                self.box.rules.append(f"Of every {in_words(table.one)}: {plain}.")
         return guards
+
+    def _is_date(self, table: Table, name: str, *, optional: bool = False) -> GuardSpec:
+        return self._guard("is_date", table, name=name, unless=f":{name} IS NULL OR " if optional else "")
 
     def _uniqueness_guards(self, table: Table, given: list[str]) -> list[GuardSpec]:
         """Return the guards that what a new row must not share is free."""
-        one, guards = in_words(table.one), []
-        no_two = f"No two {in_words(table.many)} have the same"
+        guards = []
         for column in table.columns.values():
             if column.unique and column.name in given:
-                guards.append(_is_free(table, column))
-                self.box.rules.append(f"{no_two} {column.words}.")
+                guards.append(self._guard("free", table, column=column))
+                self.box.rules.append(f"No two {in_words(table.many)} have the same {column.words}.")
         if not table.generated:
-            taken = exists(table.name, self._where(table))
-            guards.append(GuardSpec(require=f"NOT {taken}", error=f"There is such {an(one)} already."))
+            guards.append(self._guard("new_key", table))
         for parts in table.uniques:
             if len(parts) > 1 and parts != table.key and all(part in given for part in parts):
-                words = " and ".join(in_words(part.removesuffix("_id")) for part in parts)
-                taken = exists(table.name, " AND ".join(f"{bare(part)} = :{part}" for part in parts))
-                error = f"There is {an(one)} with this {words} already."
-                guards.append(GuardSpec(require=f"NOT {taken}", error=error))
-                self.box.rules.append(f"{no_two} {words}.")
+                label = " and ".join(in_words(part.removesuffix("_id")) for part in parts)
+                guards.append(self._guard("new_parts", table, label=label, same=same(zip(parts, parts, strict=True))))
         return guards
 
     def _standing_guards(self, table: Table, name: str, life: Lifecycle | None) -> list[GuardSpec]:
         """Return the guards that what a new row refers to is in a good state, and in no other open row."""
-        one, guards = in_words(table.one), []
+        guards = []
         if (table.name, name) in self.box.trusted:
             state, good = self.box.trusted[table.name, name]
             target, to = table.columns[name].target
-            parent = in_words(self.tables[target].one)
-            found = f"(SELECT {bare(state)} FROM {bare(target)} WHERE {bare(to)} = :{name})"
-            error = f"The {parent} {{{name}}} is not {good}."
-            guards.append(GuardSpec(require=f"{found} = {literal(good)}", error=error))
-            self.box.rules.append(f"Only {an(parent)} whose {in_words(state)} is {good} can have a new {one}.")
+            values = {"parent": self.tables[target], "owner": in_words(self.tables[target].one), "to": to}
+            guards.append(self._guard("trusted", table, name=name, state=state, good=good, **values))
         if (table.name, name) in self.box.exclusive and life is not None:
-            word = in_words(name.removesuffix("_id"))
-            taken = exists(table.name, f"{bare(name)} = :{name} AND {life.open}")
-            error = f"The {word} {{{name}}} has an open {one} already."
-            guards.append(GuardSpec(require=f"NOT {taken}", error=error))
-            self.box.rules.append(f"{an(word).capitalize()} has at most one open {one} at a time.")
+            stem = in_words(name.removesuffix("_id"))
+            guards.append(self._guard("exclusive", table, name=name, stem=stem, life=life))
         return guards
 
-    def _update(self, table: Table) -> None:
+    def _update(self, table: Table, life: Lifecycle | None) -> None:
         """Derive the tools that change the columns which are most likely to change."""
-        life = self.box.lifecycles.get(table.name)
         fixed = {*table.key, *table.paired, *(life.columns if life else ())}
         scores = {name: _update_score(table, column) for name, column in table.columns.items() if name not in fixed}
         ranked = sorted((-score, name) for name, score in scores.items() if score)
@@ -191,83 +180,44 @@ class WriteTools(ToolMaker):
         name, value = column.name, dated(column, f":{column.name}")
         guards = [self._exists(table)]
         if column.is_date:
-            guards.append(_is_date(name))
+            guards.append(self._is_date(table, name))
             if life is not None:
-                guards.append(self._still_open(table, life))
+                guards.append(self._guard("open", table, life=life))
                 rule = f"The {column.words} of {an(in_words(table.one))} can be changed only while {life.words}."
                 self.box.rules.append(rule)
         if column.unique:
-            guards.append(_is_free(table, column))
+            guards.append(self._guard("free", table, column=column))
         if column.type == "TEXT" and column.kind == "text":
-            guards.append(_is_given(name, column.words))
+            guards.append(self._guard("given", table, name=name, label=column.words))
         for tokens in table.checks:
             if name in _column_names(table, tokens) and not (len(tokens) > 2 and tokens[1] == "IN"):
-                condition = f"coalesce(({_substituted(tokens, {name: value})}), 1)"
-                guards.append(_holds(table, tokens, exists(table.name, f"{self._where(table)} AND {condition}")))
+                holds = _holds(tokens, {name: value})
+                guards.append(self._guard("check_of_row", table, plain=_plain(table, tokens), condition=holds))
         words = f"new {column.words}{', YYYY-MM-DD' if column.is_date else ''}"
+        parameters = self._keys(table) | {name: self.parameter(table, column, words)}
+        stem = name.removeprefix(f"{table.one}_")
         self.box.update[table.name, name] = self._tool(
-            f"update_{table.one}_{name.removeprefix(f'{table.one}_')}",
-            "update",
-            table,
-            self._keys(table) | {name: self.parameter(table, column, words)},
-            guards,
-            column=column,
-            value=value,
+            "update", table, parameters, guards, column=column, value=value, stem=stem
         )
 
-    def _still_open(self, table: Table, life: Lifecycle) -> GuardSpec:
-        error = f"The {in_words(table.one)} {self._row(table)} is not open any more."
-        return GuardSpec(require=exists(table.name, f"{self._where(table)} AND {life.open}"), error=error)
-
-    def _end(self, table: Table) -> None:
-        life = self.box.lifecycles.get(table.name)
+    def _end(self, table: Table, life: Lifecycle | None) -> None:
         if life is None:
             return
-        one = in_words(table.one)
         for ending in life.endings:
             changes = []
-            guards = [self._exists(table), self._still_open(table, life)]
+            guards = [self._exists(table), self._guard("open", table, life=life)]
             if ending.state is not None:
                 assert life.status is not None
                 changes.append(f"{bare(life.status)} = {literal(ending.state)}")
-                other = exists(table.name, f"{self._where(table)} AND {bare(life.status)} <> {literal(ending.state)}")
-                error = f"The {one} {self._row(table)} is {ending.state} already."
-                guards.append(GuardSpec(require=other, error=error))
+                guards.append(self._guard("other_state", table, life=life, ending=ending))
             if ending.dated is not None:
                 changes.append(f"{bare(ending.dated)} = {dated(table.columns[ending.dated], ':today')}")
             self.box.ending[table.name, ending.verb] = self._tool(
-                f"{ending.verb}_{table.one}",
-                "end",
-                table,
-                self._keys(table),
-                guards,
-                verb=in_words(ending.verb),
-                changes=", ".join(changes),
+                "end", table, self._keys(table), guards, ending=ending, changes=", ".join(changes)
             )
         words = ", ".join(sorted({in_words(ending.verb) for ending in life.endings}))
-        self.box.rules.append(
-            f"{an(one).capitalize()} is open while {life.words}; only an open one can be changed so: {words}."
-        )
-
-
-def _is_date(name: str, *, optional: bool = False) -> GuardSpec:
-    valid = f"date(:{name}) IS :{name}"
-    return GuardSpec(require=f":{name} IS NULL OR {valid}" if optional else valid, error=f"{{{name}}} is no date.")
-
-
-def _is_given(name: str, words: str) -> GuardSpec:
-    return GuardSpec(require=f"trim(:{name}) <> ''", error=f"The {words} is missing.")
-
-
-def _is_free(table: Table, column: Column) -> GuardSpec:
-    taken = exists(table.name, f"{bare(column.name)} = :{column.name}")
-    error = f"Another {in_words(table.one)} has the {column.words} {{{column.name}}}."
-    return GuardSpec(require=f"NOT {taken}", error=error)
-
-
-def _holds(table: Table, tokens: list[str], condition: str) -> GuardSpec:
-    """Return the guard of a CHECK."""
-    return GuardSpec(require=condition, error=f"Not possible; this must hold: {_plain(table, tokens)}.")
+        one = an(in_words(table.one)).capitalize()
+        self.box.rules.append(f"{one} is open while {life.words}; only an open one can be changed so: {words}.")
 
 
 def _column_names(table: Table, tokens: list[str]) -> list[str]:
@@ -275,9 +225,10 @@ def _column_names(table: Table, tokens: list[str]) -> list[str]:
     return [name for token in tokens if (name := token.strip('"')) in table.columns and token[0] != "'"]
 
 
-def _substituted(tokens: list[str], values: Mapping[str, str]) -> str:
-    """Return the SQL of a CHECK with values in place of columns."""
-    return " ".join(token if token[0] == "'" else values.get(token.strip('"'), token) for token in tokens)
+def _holds(tokens: list[str], values: Mapping[str, str]) -> str:
+    """Return the SQL of a CHECK with values in place of columns; what is unknown holds."""
+    condition = " ".join(token if token[0] == "'" else values.get(token.strip('"'), token) for token in tokens)
+    return f"coalesce(({condition}), 1)"
 
 
 def _plain(table: Table, tokens: list[str]) -> str:

@@ -1,4 +1,8 @@
-"""The base of all families of derived requests: how rows are named, what questions ask for, when rows are open."""
+"""The vocabulary of derived requests: names of rows, what questions ask for, the rows that belong to one row.
+
+What a request says, in words and in SQL, is in ``derived_requests.yaml``; which requests there are about a table is in
+`read_requests` and `write_requests`.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +15,14 @@ from msgspec.structs import replace
 from toolorchestra.toolscale.common.yaml_reader import convert
 from toolorchestra.toolscale.database.format import IntentSpec, ReferenceCallSpec
 from toolorchestra.toolscale.requests.naming import in_words
-from toolorchestra.toolscale.synth.derived.derived_tools import Ending, Lifecycle, Toolbox, natural_sql
 from toolorchestra.toolscale.synth.derived.templates import fill, read_templates
+from toolorchestra.toolscale.synth.derived.toolbox import Ending, Lifecycle, Toolbox, natural_sql
 from toolorchestra.toolscale.synth.tables.tables import FULL_NAMES, Column, Natural, Table, bare, is_identifying
 
 Request = tuple[str, IntentSpec]
 """An intent and its name."""
+Step = dict[str, Any]
+"""A reference call, as it is written in YAML."""
 
 
 @dataclass
@@ -26,8 +32,10 @@ class Handle:
     table: Table
     natural: Natural
     binding: str
-    call: ReferenceCallSpec
-    """The call that looks the row up."""
+    find: str
+    """The tool that looks the row up."""
+    alias: str
+    """The row in SQL."""
 
     @property
     def one(self) -> str:
@@ -44,9 +52,20 @@ class Handle:
             return f'the {self.one} "{value}"'
         return f"the {self.one} with the {in_words(name)} {value}"
 
-    def sql(self, alias: str) -> str:
+    @property
+    def sql(self) -> str:
         """The SQL of the natural name, under the binding's name."""
-        return f"{natural_sql(self.natural, alias)} AS {self.binding}"
+        return f"{natural_sql(self.natural, self.alias)} AS {self.binding}"
+
+    @property
+    def call(self) -> Step:
+        """The call that looks the row up."""
+        return {"call": self.find, "arguments": {self.natural.name: f"${self.binding}"}, "save": f"{self.binding}_row"}
+
+    @property
+    def id(self) -> str:
+        """The expression of the key of the row that was looked up."""
+        return self.value(self.table.key[0])
 
     def value(self, column: str) -> str:
         """The expression of a column of the row that was looked up."""
@@ -59,14 +78,14 @@ class Parts:
 
     columns: list[str] = field(default_factory=list)
     phrases: list[str] = field(default_factory=list)
-    steps: list[ReferenceCallSpec] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
     arguments: dict[str, str] = field(default_factory=dict)
 
-    def add_name(self, argument: str, to: str, handle: Handle, alias: str, role: str = "") -> None:
+    def add_name(self, argument: str, to: str, handle: Handle, role: str = "") -> None:
         """Let `argument` be the column `to` of a row that is looked up by its name."""
-        self.columns.append(handle.sql(alias))
+        self.columns.append(handle.sql)
         self.phrases.append(f"{handle.phrase}{role}")
-        self.steps.append(replace(handle.call, parallel=bool(self.steps)))
+        self.steps.append(handle.call | {"parallel": bool(self.steps)})
         self.arguments[argument] = handle.value(to)
 
     def add_binding(self, argument: str, sql: str, binding: str) -> None:
@@ -81,6 +100,58 @@ class Label(NamedTuple):
     words: str
     sql: str
     name: str
+
+    @classmethod
+    def of(cls, column: str, words: str) -> Label:
+        """Return the label that is a column."""
+        return cls(words, f"z.{bare(column)}", column)
+
+
+class Amount(NamedTuple):
+    """What a question asks of many rows: their number or a total; its verb, words, SQL, and field of a summary."""
+
+    verb: str
+    quantity: str
+    of_the: str
+    sql: str
+    field: str
+
+
+@dataclass
+class OwnedRows:
+    """The rows of a table that refer to one other row by a column."""
+
+    table: Table
+    column: Column
+    owner: Handle
+    life: Lifecycle | None
+    listing: str | None
+    """The tool that lists them."""
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The values that all templates of these requests use; in SQL, the rows are ``t`` and the other row ``p``."""
+        target, to = self.column.target
+        stem = self.column.name.removesuffix("_id")
+        only = self.life.open_arguments if self.life else {}
+        opened = self.life.opened("t") if self.life else "1"
+        mine = {self.column.name: self.owner.value(to)}
+        listed_rows = {"call": self.listing, "arguments": mine | only, "save": "rows"}
+        return {
+            "owner": self.owner,
+            "stem": stem,
+            "to": to,
+            "whose": self.owner.phrase + ("" if stem == self.owner.table.one else f" (as {in_words(stem)})"),
+            "source": f"FROM {bare(self.table.name)} t JOIN {bare(target)} p"
+            f" ON p.{bare(to)} = t.{bare(self.column.name)}",
+            "opened": opened,
+            "where": f"WHERE {opened}" if only else "",
+            "adjective": "" if not only else "open " if "open" in only else f"{next(iter(only.values()))} ",
+            "listing": self.listing,
+            "mine": mine,
+            "open_ones": mine | only,
+            "steps": [self.owner.call, listed_rows],
+        }
 
 
 def is_person(table: Table) -> bool:
@@ -104,28 +175,27 @@ def joins(path: Sequence[Column], aliases: Sequence[str]) -> str:
 
 
 class Requester:
-    """Derives requests about tables from their tools; subclasses are the families of requests.
-
-    Override `requests`. The texts of the requests are in ``derived_requests.yaml``.
-    """
+    """Derives requests about tables from their tools: what those that read and those that write have in common."""
 
     def __init__(self, tables: Mapping[str, Table], box: Toolbox) -> None:
         self.tables = tables
         self.box = box
 
-    def requests(self, table: Table) -> Iterator[Request]:
-        """Yield candidate intents about a table that has rows."""
-        raise NotImplementedError
+    def owned_rows(self, table: Table) -> Iterator[OwnedRows]:
+        """Yield the rows of a table that belong to one row of another which has a name, by reference."""
+        for column in table.references:
+            if owner := self._handle(self.tables[column.target[0]], "owner", "p"):
+                listing = self.box.listing.get((table.name, column.name))
+                yield OwnedRows(table, column, owner, self.box.lifecycles.get(table.name), listing)
 
-    def _request(
-        self, name: str, template: str, table: Table, steps: Sequence[ReferenceCallSpec] = (), /, **values: Any
-    ) -> Request:
-        """Return a request written from its template; `steps` come before the template's reference calls."""
+    def _request(self, template: str, table: Table, /, **values: Any) -> Request:
+        """Return a request written from its template."""
         values |= {"table": table, "one": in_words(table.one), "many": in_words(table.many)}
         values |= {"key": table.key[0], "get": self.box.get.get(table.name)}
-        intent = convert(fill(read_templates("derived_requests.yaml")[template], **values), IntentSpec)
-        calls = [*steps, *intent.reference_calls]
-        return name, replace(intent, reference_calls=calls, bindings=self._named(intent.bindings, calls))
+        filled = fill(read_templates("derived_requests.yaml")[template], **values)
+        name: str = filled.pop("name")
+        intent = convert(filled, IntentSpec)
+        return name, replace(intent, bindings=self._named(intent.bindings, intent.reference_calls))
 
     def _named(self, bindings: str, calls: Sequence[ReferenceCallSpec]) -> str:
         """Return bindings without the rows that lack a name by which something is looked up."""
@@ -138,13 +208,13 @@ class Requester:
         conditions = " AND ".join(f"{bare(name)} IS NOT NULL" for name in dict.fromkeys(lacking))
         return f"SELECT * FROM ({bindings}) WHERE {conditions}" if conditions else bindings
 
-    def _handle(self, table: Table, binding: str, rank: int = 0) -> Handle | None:
-        for natural in table.naturals[rank:]:
-            call = self.box.find.get((table.name, natural.name))
-            if call is not None and table.key[0] in table.columns:
-                step = ReferenceCallSpec(call=call, arguments={natural.name: f"${binding}"}, save=f"{binding}_row")
-                return Handle(table, natural, binding, step)
-        return None
+    def _handles(self, table: Table, binding: str, alias: str) -> list[Handle]:
+        """Return the ways to name a row of a table, the best first."""
+        finds = ((natural, self.box.find.get((table.name, natural.name))) for natural in table.naturals)
+        return [Handle(table, natural, binding, find, alias) for natural, find in finds if find]
+
+    def _handle(self, table: Table, binding: str, alias: str) -> Handle | None:
+        return next(iter(self._handles(table, binding, alias)), None)
 
     def _answer_columns(self, table: Table) -> list[Column]:
         """Return the columns that questions ask for, the most informative first."""
@@ -158,22 +228,28 @@ class Requester:
         names = [natural.name for natural in table.naturals if len(natural.columns) == 1]
         names += [n for n, c in table.columns.items() if n.endswith(("name", "title")) and c.kind == "text"]
         if names:
-            return Label(in_words(names[0]), f"z.{bare(names[0])}", names[0])
+            return Label.of(names[0], in_words(names[0]))
         columns = self._answer_columns(table)
-        return Label(columns[0].words, f"z.{bare(columns[0].name)}", columns[0].name) if columns else None
+        return Label.of(columns[0].name, columns[0].words) if columns else None
 
-    def _measure(self, table: Table) -> Column | None:
-        """Return the first column of numbers by which rows can be compared."""
-        numbers = (c for c in table.columns.values() if c.kind in ("money", "number") and not c.unique)
-        return next((column for column in numbers if not is_identifying(column.name)), None)
-
-    def _state_column(self, table: Table, tool: str) -> Column | None:
-        """Return the column of the first category by which a tool filters."""
-        parameters = self.box.tools[tool].parameters
-        return next((c for c in table.columns.values() if c.kind == "category" and c.name in parameters), None)
+    def _amounts(self, table: Table, alias: str = "", *, only_money: bool = False) -> list[Amount]:
+        """Return the amounts that a summary of a table gives: the number of rows, and a total."""
+        amounts = [Amount("count", "the number of", "the number of", "count(*)", "count")]
+        for name in self.box.totals[table.name][:1]:
+            if table.columns[name].kind == "money" or not only_money:
+                total = f"the total {table.columns[name].words} of"
+                sql = f"round(total({alias}{bare(name)}), 2)"
+                amounts.append(Amount("total", total, f"{total} the", sql, f"total_{name}"))
+        return amounts
 
     def _ended_and_open(self, table: Table, life: Lifecycle, ending: Ending) -> tuple[Column | None, Column | None]:
         """Return the columns asked for of a row that has ended, and of one that has not."""
         over = life.status or ending.dated
         before = (c for c in self._answer_columns(table) if c.name not in life.columns and not c.nullable)
         return table.columns[over] if over else None, next(before, None)
+
+
+def measure_of(table: Table) -> Column | None:
+    """Return the first column of numbers by which rows can be compared."""
+    numbers = (c for c in table.columns.values() if c.kind in ("money", "number") and not c.unique)
+    return next((column for column in numbers if not is_identifying(column.name)), None)
