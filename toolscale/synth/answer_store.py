@@ -125,6 +125,9 @@ class AnswerStore:
     Args:
         file: JSONL file; made when it is not there, and locked while the store is open.
 
+    Attributes:
+        spent: US dollars that all answers in it cost.
+
     Raises:
         InUseError: Another run is at work on it.
         SynthesisError: It is not a file of answers, or cannot be written.
@@ -132,19 +135,11 @@ class AnswerStore:
 
     def __init__(self, file: Path) -> None:
         self.file = file
-        self._lock = threading.Lock()
-        self._answers: dict[str, ModelAnswer] = {}
-        self._spent = 0.0
         with _synthesis_errors():
             self._lines = AppendOnly(file, Stored, "a stored answer")
-        for stored in self._lines.lines:
-            self._answers.setdefault(stored.key, stored.answer)
-            self._spent += stored.answer.cost
-
-    @property
-    def spent(self) -> float:
-        """US dollars that all answers in it cost."""
-        return self._spent
+        self._answers = {stored.key: stored.answer for stored in reversed(self._lines.lines)}  # the first of each
+        self.spent = sum(stored.answer.cost for stored in self._lines.lines)
+        self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._answers)
@@ -163,17 +158,13 @@ class AnswerStore:
             self._lines.add(Stored(key, matter, model, answer))
         with self._lock:
             self._answers[key] = answer
-            self._spent += answer.cost
-
-    def close(self) -> None:
-        """Let go of the file."""
-        self._lines.close()
+            self.spent += answer.cost
 
     def __enter__(self) -> AnswerStore:
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        self.close()
+        self._lines.close()
 
 
 @contextmanager

@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import re
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -57,14 +58,8 @@ class DomainDraft:
 
     def spec(self, **parts: Any) -> DomainSpec:
         """Return the domain as it stands, with some `parts` in place of its own."""
-        own = {
-            "description": self.description,
-            "tables": self.tables,
-            "consistency": self.consistency,
-            "tools": self.tools,
-            "intents": self.intents,
-        }
-        return DomainSpec(name=self.name, title=self.title, today=self.today, seed=self.seed, **(own | parts))
+        own = {section: getattr(self, section) for sections in _FILES.values() for section in sections}
+        return DomainSpec(**(own | parts))
 
     @property
     def rules(self) -> str:
@@ -145,53 +140,37 @@ def functions_text(tools: Mapping[str, ToolSpec]) -> str:
 
 def records_text(spec: DomainSpec, image: bytes, names: Iterable[str], limit: int) -> str:
     """Return some records of tables, evenly over each, as YAML."""
-    connection = sqlite3.connect(":memory:", factory=Connection)
-    connection.deserialize(image)
     parts = []
-    for name in names:
-        key = ", ".join(map(quote, primary_key(spec.tables[name])))
-        cursor = connection.execute(f"SELECT * FROM {quote(name)} ORDER BY {key}")
-        columns = [column[0] for column in cursor.description]
-        rows = cursor.fetchall()
-        parts.append(f"{name}: # {len(rows)} rows\n" + rows_text(columns, rows, limit))
-    connection.close()
+    with _opened(image) as connection:
+        for name in names:
+            key = ", ".join(map(quote, primary_key(spec.tables[name])))
+            cursor = connection.execute(f"SELECT * FROM {quote(name)} ORDER BY {key}")
+            columns, rows = [column[0] for column in cursor.description], cursor.fetchall()
+            parts.append(f"{name}: # {len(rows)} rows\n" + rows_text(columns, rows, limit))
     return "".join(parts)
 
 
 def rows_text(columns: Sequence[str], rows: Sequence[Sequence[Any]], limit: int) -> str:
     """Return at most `limit` of the rows, evenly, one a line; long cells are cut."""
-    chosen = [rows[i * len(rows) // min(limit, len(rows))] for i in range(min(limit, len(rows)))]
-    return "".join(
-        "- "
-        + msgspec.json.encode(
-            {
-                column: cell[:_MAX_CELL] + "…" if isinstance(cell, str) and len(cell) > _MAX_CELL else cell
-                for column, cell in zip(columns, row, strict=True)
-            }
-        ).decode()
-        + "\n"
-        for row in chosen
-    )
+    lines = ""
+    shown = min(limit, len(rows))
+    for row in (rows[i * len(rows) // shown] for i in range(shown)):
+        cells = [f"{cell[:_MAX_CELL]}…" if isinstance(cell, str) and len(cell) > _MAX_CELL else cell for cell in row]
+        lines += f"- {msgspec.json.encode(dict(zip(columns, cells, strict=True))).decode()}\n"
+    return lines
+
+
+@contextmanager
+def _opened(image: bytes) -> Iterator[sqlite3.Connection]:
+    connection = sqlite3.connect(":memory:", factory=Connection)
+    connection.deserialize(image)
+    try:
+        yield connection
+    finally:
+        connection.close()
 
 
 # --------------------------------------------------------------------------------------------- order of the tables
-
-
-def table_reads(spec: DomainSpec, sql: str) -> set[str]:
-    """Return the tables that a SELECT reads."""
-    connection = sqlite3.connect(":memory:", factory=Connection)
-    connection.deserialize(build_database(spec))
-    seen: set[str] = set()
-
-    def authorize(action: int, first: str | None, *rest: Any) -> int:
-        if action == sqlite3.SQLITE_READ and first in spec.tables:
-            seen.add(first)
-        return read_only(action, first, *rest)
-
-    connection.set_authorizer(authorize)
-    connection.execute(f"EXPLAIN {sql}", {"today": spec.today}).close()
-    connection.close()
-    return seen
 
 
 def fill_order(spec: DomainSpec) -> list[list[str]]:
@@ -220,4 +199,18 @@ def fill_order(spec: DomainSpec) -> list[list[str]]:
 
 def rule_tables(spec: DomainSpec) -> list[set[str]]:
     """Return the tables that each consistency rule reads."""
-    return [table_reads(spec, rule.sql) for rule in spec.consistency]
+    seen: set[str] = set()
+
+    def authorize(action: int, first: str | None, *rest: Any) -> int:
+        if action == sqlite3.SQLITE_READ and first in spec.tables:
+            seen.add(first)
+        return read_only(action, first, *rest)
+
+    found = []
+    with _opened(build_database(spec)) as connection:
+        connection.set_authorizer(authorize)
+        for rule in spec.consistency:
+            seen.clear()
+            connection.execute(f"EXPLAIN {rule.sql}", {"today": spec.today}).close()
+            found.append(set(seen))
+    return found

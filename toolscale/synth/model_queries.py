@@ -6,8 +6,9 @@ threads, the counts, and what stops a run: an endpoint that fails, a spent budge
 
 from __future__ import annotations
 
+import functools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TypeVar
 
@@ -85,7 +86,7 @@ class QuerySettings(msgspec.Struct, frozen=True):
 
 
 class ModelQueries:
-    """Asks a model until the answers are valid, and stores every answer.
+    """Asks a model until the answers are valid, and stores every answer; to be used in a ``with`` statement.
 
     Args:
         model: The model that answers.
@@ -95,7 +96,6 @@ class ModelQueries:
 
     Attributes:
         counts: The stages so far, in order.
-        remarks: What was given up, and why.
     """
 
     def __init__(
@@ -131,6 +131,8 @@ class ModelQueries:
         messages: tuple[tuple[str, str], ...] = start
         problem = ""
         for attempt in range(self._settings.repairs + 1):
+            if attempt:
+                self._note(count, repaired=1)
             answer = self._ask(count, matter, messages, attempt)
             try:
                 return check(answer.text)
@@ -138,11 +140,23 @@ class ModelQueries:
                 problem = str(error)
             if answer.cut:
                 problem = f"The answer was cut off at {self._settings.max_tokens} tokens: write less. ({problem})"
-            if attempt < self._settings.repairs:
-                self._note(count, repaired=1)
             shown = answer.text[:_MAX_SHOWN] or "(nothing)"
             messages = (*start, ("assistant", shown), ("user", prompt("repair", problem=problem)))
         raise UnsettledError(problem)
+
+    def settle_each(
+        self, count: StageCount, questions: Mapping[str, str], check: Callable[[str, str], T]
+    ) -> list[T | UnsettledError]:
+        """Return what `check` makes of the answer to each question, or why it could not; it is given the matter too.
+
+        Raises:
+            SynthesisError: As `each` raises it.
+        """
+        return self.each(
+            count,
+            list(questions),
+            lambda matter: self.settle(count, matter, questions[matter], functools.partial(check, matter)),
+        )
 
     def each(self, count: StageCount, matters: Sequence[I], work: Callable[[I], T]) -> list[T | UnsettledError]:
         """Return what `work` makes of each matter, or why it could not, in their order.
@@ -179,6 +193,7 @@ class ModelQueries:
         return [future.result() for future in futures]
 
     def _ask(self, count: StageCount, matter: str, messages: tuple[tuple[str, str], ...], attempt: int) -> ModelAnswer:
+        """Return the stored answer to a question, or that of the model, which is then stored."""
         settings = self._settings
         seed = settings.seed + attempt  # the same words again are to get another answer
         question = ModelQuestion(messages, settings.temperature, settings.max_tokens, seed, attempt)
@@ -189,27 +204,17 @@ class ModelQueries:
             if self._stop.is_set():
                 raise _StoppedError
             if settings.budget is not None and self._store.spent >= settings.budget:
-                raise SynthesisError(
-                    f"The budget of ${settings.budget:g} is spent (${self._store.spent:.4f}, earlier runs included). "
-                    f"{self.saved} Raise --budget and run the same command again to go on.",
-                    resumable=True,
-                )
+                spent = f"${settings.budget:g} is spent (${self._store.spent:.4f}, earlier runs included)"
+                again = f"{self.saved} Raise --budget and run the same command again to go on."
+                raise SynthesisError(f"The budget of {spent}. {again}", resumable=True)
             try:
                 answer = self._model.ask(question)
             except ExpertError as error:
-                raise SynthesisError(
-                    f"No answer for {count.stage}: {error} {self.saved} Run the same command again to go on.",
-                    resumable=True,
-                ) from error
+                message = f"No answer for {count.stage}: {error} {self.saved} Run the same command again to go on."
+                raise SynthesisError(message, resumable=True) from error
             self._store.add(key, f"{count.stage}/{matter}/{attempt}", self._model.name, answer)
-        self._note(
-            count,
-            answered=not known,
-            cached=known,
-            prompt_tokens=answer.prompt_tokens,
-            completion_tokens=answer.completion_tokens,
-            cost=answer.cost,
-        )
+        tokens = {"prompt_tokens": answer.prompt_tokens, "completion_tokens": answer.completion_tokens}
+        self._note(count, answered=not known, cached=known, cost=answer.cost, **tokens)
         return answer
 
     @property
@@ -223,13 +228,9 @@ class ModelQueries:
                 setattr(count, name, getattr(count, name) + change)
             self._watch(self.counts)
 
-    def close(self) -> None:
-        """End the threads."""
-        self._stop.set()
-        self._threads.shutdown()
-
     def __enter__(self) -> ModelQueries:
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        self.close()
+        self._stop.set()
+        self._threads.shutdown()

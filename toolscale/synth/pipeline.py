@@ -37,6 +37,12 @@ class StageRecord(msgspec.Struct, frozen=True):
     completion_tokens: int
     cost: float
 
+    @classmethod
+    def of(cls, count: StageCount) -> StageRecord:
+        """Return what a stage took: an answer is one, new or stored."""
+        answers, tokens = count.answered + count.cached, (count.prompt_tokens, count.completion_tokens)
+        return cls(count.matters, answers, count.repaired, count.dropped, *tokens, round(count.cost, 6))
+
 
 class SynthesisRecord(msgspec.Struct, frozen=True):
     """What ``synth.json`` says.
@@ -99,48 +105,18 @@ def synthesise(
         finally:
             if draft.tables:
                 draft.write(folder)
-            record = _record(draft, model, sizes, queries, stages)
+            counts = sorted(queries.counts, key=lambda count: STAGES.index(count.stage))
+            records = {count.stage: StageRecord.of(count) for count in counts}
+            record = SynthesisRecord(draft.title, model.name, sizes, records, dict(sorted(stages.remarks.items())))
             write_whole(folder / RECORD, msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n")
     return record
 
 
 def report_stages(record: SynthesisRecord) -> list[Stage]:
     """Return the stages of a synthesis as a report lists them: what had a valid answer, and what was given up."""
-    return [
-        Stage(
-            name,
-            [
-                FilterResult(
-                    "no valid answer",
-                    stage.matters - stage.dropped,
-                    stage.dropped,
-                    [f"{matter}: {text}" for matter, text in record.remarks.items() if matter.startswith(f"{name}/")][
-                        :EXAMPLES
-                    ],
-                )
-            ],
-        )
-        for name, stage in record.stages.items()
-    ]
-
-
-def _record(draft: DomainDraft, model: Model, sizes: Sizes, queries: ModelQueries, stages: Stages) -> SynthesisRecord:
-    counts = sorted(queries.counts, key=lambda count: STAGES.index(count.stage))
-    return SynthesisRecord(
-        title=draft.title,
-        model=model.name,
-        sizes=sizes,
-        stages={
-            count.stage: StageRecord(
-                matters=count.matters,
-                answers=count.answered + count.cached,
-                repaired=count.repaired,
-                dropped=count.dropped,
-                prompt_tokens=count.prompt_tokens,
-                completion_tokens=count.completion_tokens,
-                cost=round(count.cost, 6),
-            )
-            for count in counts
-        },
-        remarks=dict(sorted(stages.remarks.items())),
-    )
+    stages = []
+    for name, stage in record.stages.items():
+        why = [f"{matter}: {text}" for matter, text in record.remarks.items() if matter.startswith(f"{name}/")]
+        kept = stage.matters - stage.dropped
+        stages.append(Stage(name, [FilterResult("no valid answer", kept, stage.dropped, why[:EXAMPLES])]))
+    return stages

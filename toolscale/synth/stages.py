@@ -8,8 +8,9 @@ stands on (the schema, the records that others refer to) ends the synthesis.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import zip_longest
 from typing import Annotated, Any, TypeVar, get_args
 
@@ -107,7 +108,7 @@ class Stages:
     image: bytes = b""
     remarks: dict[str, str] = field(default_factory=dict)
 
-    # ----------------------------------------------------------------------------------------------- subjects, schema
+    # ---------------------------------------------------------------------------------------- subjects, schema, records
 
     def subjects(self) -> None:
         """Settle what the domain is about (Table 7)."""
@@ -120,7 +121,7 @@ class Stages:
                 raise InvalidError(f"Expected {wanted} different subjects, found {len(distinct)}.")
             return distinct[:wanted]
 
-        self.draft.subjects = self._essential("subjects", self.draft.prompt("subjects", count=wanted), check)
+        self.draft.subjects = self._essential("subjects", check, count=wanted)
 
     def schema(self) -> None:
         """Settle tables, house rules and consistency rules (Table 8)."""
@@ -130,27 +131,19 @@ class Stages:
             answer = read_answer(text, SchemaAnswer)
             check_schema(answer)
             with refusing():
-                spec = draft.spec(
-                    description=answer.description,
-                    tables={name: without_rows(table) for name, table in answer.tables.items()},
-                    consistency=answer.consistency,
-                )
+                tables = {name: without_rows(table) for name, table in answer.tables.items()}
+                spec = draft.spec(description=answer.description, tables=tables, consistency=answer.consistency)
                 Domain(spec)
                 return answer, fill_order(spec)
 
-        answer, groups = self._essential("schema", draft.prompt("schema", entries=entries), check)
+        answer, groups = self._essential("schema", check, entries=entries)
         draft.description, draft.consistency = answer.description, answer.consistency
         planned = {name: answer.tables[name].count or _SMALL for group in groups for name in group}
         small = sum(count for count in planned.values() if count < _SMALL)  # of kinds, places: they do not grow
         scale = max(1, entries - small) / max(1, sum(planned.values()) - small)
-        draft.tables = {
-            name: replace(
-                answer.tables[name], count=count if count < _SMALL else min(MAX_ROWS, math.ceil(count * scale))
-            )
-            for name, count in planned.items()
-        }
-
-    # ------------------------------------------------------------------------------------------------------- records
+        for name, count in planned.items():
+            scaled = count if count < _SMALL else min(MAX_ROWS, math.ceil(count * scale))
+            draft.tables[name] = replace(answer.tables[name], count=scaled)
 
     def records(self) -> None:
         """Fill the tables (Table 9), each batch looked through by the model itself (Table 10)."""
@@ -166,8 +159,7 @@ class Stages:
             return TableFiller(self.queries, self.remark, count, draft, name, table, wanted, world).run()
 
         for group in fill_order(empty):
-            found = self.queries.each(count, group, fill)
-            for name, table in zip(group, found, strict=True):
+            for name, table in zip(group, self.queries.each(count, group, fill), strict=True):
                 if isinstance(table, UnsettledError):
                     self.remark(f"records/{name}", f"left empty: {table}")
                     if _referred(name, draft.tables):
@@ -185,32 +177,23 @@ class Stages:
     def tools(self) -> None:
         """Settle what can be done (Table 11): first which functions, then each of them."""
         draft, count = self.draft, self.queries.begin("tools")
-        failed: list[str] = []
-        for number in range(1, _ROUNDS + 1):
-            if len(draft.tools) < self.sizes.tools:
-                failed += self._more_tools(count, number, failed)
+
+        def plans(number: int, wanted: int, taken: Sequence[str]) -> tuple[dict[str, str], int]:
+            others = f"There are already: {', '.join(taken)}. Name others."
+            return {f"plan {number}": draft.prompt("tool_plan", wanted=wanted, taken=others)}, wanted
+
+        def write(plan: dict[str, str]) -> list[str]:
+            purposes = plan | {name: tool.description for name, tool in draft.tools.items()}
+            questions = {}
+            for name, purpose in plan.items():
+                others = "\n".join(f"- {other}: {purposes[other]}" for other in purposes if other != name)
+                questions[name] = draft.prompt("tool", name=name, purpose=purpose, others=others or "(none)")
+            return self._add_each(count, questions, self._checked_tool, draft.tools)
+
+        self._in_rounds(count, draft.tools, self.sizes.tools, plans, write, fixed=_UTILITIES)
         if not draft.tools:
-            raise self._failure("tools", "every one of them", self.remarks.get(f"tools/{failed[-1]}", ""))
+            raise self._nothing("tools", "every one of them")
         draft.tools |= _UTILITIES
-
-    def _more_tools(self, count: StageCount, number: int, failed: Sequence[str]) -> list[str]:
-        """Plan the tools that are missing and write them; return those that failed."""
-        draft, wanted = self.draft, self.sizes.tools - len(self.draft.tools)
-        taken = [*draft.tools, *failed, *_UTILITIES]
-        others = f"There are already: {', '.join(taken)}. Name others."
-        question = draft.prompt("tool_plan", wanted=wanted, taken=others)
-        plans = self.queries.each(
-            count, [f"plan {number}"], lambda matter: self._proposed(count, matter, question, wanted, taken)
-        )
-        plan = self._merged(count, plans, wanted, needed=not draft.tools)
-        purposes = plan | {name: tool.description for name, tool in draft.tools.items()}
-
-        def write(name: str) -> ToolSpec:
-            others = "\n".join(f"- {other}: {purpose}" for other, purpose in purposes.items() if other != name)
-            question = draft.prompt("tool", name=name, purpose=plan[name], others=others or "(none)")
-            return self.queries.settle(count, name, question, lambda text: self._checked_tool(name, text))
-
-        return self._add_each(count, plan, write, draft.tools)
 
     def _checked_tool(self, name: str, text: str) -> ToolSpec:
         tool = read_answer(text, ToolSpec)
@@ -229,55 +212,45 @@ class Stages:
 
     def intents(self) -> None:
         """Settle what people want (Table 12) and make tasks of it (Table 13), in turns until there are enough."""
-        draft, failed = self.draft, list[str]()
+        draft = self.draft
         planning, writing = self.queries.begin("intents"), self.queries.begin("tasks")
-        for number in range(1, _ROUNDS + 1):
-            if len(draft.intents) < self.sizes.intents:
-                failed += self._more_intents(planning, writing, number, failed)
-                failed += self._drop_conflicting(writing)
+
+        def plans(number: int, missing: int, taken: Sequence[str]) -> tuple[dict[str, str], int]:
+            """Ask for what is missing, subject by subject."""
+            others = f"There are already: {'; '.join(taken)}. Propose others." if taken else ""
+            subjects = draft.subjects[:missing]
+            each = math.ceil(missing / len(subjects))
+            return {
+                f"{number}, {subject}": draft.prompt("intent_plan", subject=subject, wanted=each, taken=others)
+                for subject in subjects
+            }, each
+
+        def write(plan: dict[str, str]) -> list[str]:
+            values = {"records": self._records_text()}
+            questions = {name: draft.prompt("intent", name=name, purpose=plan[name], **values) for name in plan}
+            failed = self._add_each(writing, questions, self._checked_intent, draft.intents)
+            return failed + self._drop_conflicting(writing)
+
+        self._in_rounds(planning, draft.intents, self.sizes.intents, plans, write)
         if not draft.intents:
-            raise self._failure("tasks", "every intent", self.remarks.get(f"tasks/{failed[-1]}", ""))
+            raise self._nothing("tasks", "every intent")
         every = min(_HELD_OUT, max(3, len(draft.intents)))
         for name in list(draft.intents)[every - 1 :: every]:
             draft.intents[name] = replace(draft.intents[name], held_out=True)
 
-    def _more_intents(self, planning: StageCount, writing: StageCount, number: int, failed: Sequence[str]) -> list[str]:
-        """Plan the intents that are missing, subject by subject, and write them; return those that failed."""
-        draft, missing = self.draft, self.sizes.intents - len(self.draft.intents)
-        taken = [*draft.intents, *failed]
-        others = f"There are already: {'; '.join(taken)}. Propose others." if taken else ""
-        subjects = draft.subjects[: max(1, min(len(draft.subjects), missing))]
-        each = math.ceil(missing / len(subjects))
-
-        def propose(subject: str) -> dict[str, str]:
-            question = draft.prompt("intent_plan", subject=subject, wanted=each, taken=others)
-            return self._proposed(planning, f"{number}, {subject}", question, each, taken)
-
-        plan = self._merged(planning, self.queries.each(planning, subjects, propose), missing, needed=not draft.intents)
-        records = self._records_text()
-
-        def write(name: str) -> IntentSpec:
-            question = draft.prompt("intent", records=records, name=name, purpose=plan[name])
-            return self.queries.settle(writing, name, question, lambda text: self._checked_intent(name, text))
-
-        return self._add_each(writing, plan, write, draft.intents)
-
     def evolved(self) -> None:
         """Make harder intents of those there are (Table 14), operator by operator."""
         draft, count = self.draft, self.queries.begin("evolved")
-        records = self._records_text()
+        values = {"records": self._records_text()}
         plan = _evolutions(list(draft.intents), self.sizes.evolved)
-
-        def write(name: str) -> IntentSpec:
-            parent, operator = plan[name]
+        questions = {}
+        for name, (parent, operator) in plan.items():
             body = dump_yaml(msgspec.to_builtins(_bare(draft.intents[parent])))
             change = prompt(f"evolved_{operator}")
-            question = draft.prompt("evolved", records=records, parent=body, change=change)
-            return self.queries.settle(
-                count, name, question, lambda text: self._checked_evolved(name, parent, operator, text)
-            )
-
-        self._add_each(count, plan, write, draft.intents)
+            questions[name] = draft.prompt("evolved", parent=body, change=change, **values)
+        self._add_each(
+            count, questions, lambda name, text: self._checked_evolved(name, *plan[name], text), draft.intents
+        )
         self._drop_conflicting(count)
 
     def _records_text(self) -> str:
@@ -329,41 +302,43 @@ class Stages:
 
     # -------------------------------------------------------------------------------------------------------- shared
 
-    def _essential(self, stage: str, question: str, check: Callable[[str], Any]) -> Any:
-        """Settle the one matter of a stage without which there is no domain."""
-        count = self.queries.begin(stage)
-        (found,) = self.queries.each(count, [stage], lambda matter: self.queries.settle(count, matter, question, check))
+    def _essential(self, stage: str, check: Callable[[str], T], **values: Any) -> T:
+        """Settle the one matter of a stage without which there is no domain, by the prompt of its name."""
+        questions = {stage: self.draft.prompt(stage, **values)}
+        (found,) = self.queries.settle_each(self.queries.begin(stage), questions, lambda _, text: check(text))
         if isinstance(found, UnsettledError):
             self.remark(f"{stage}/{stage}", str(found))
             raise self._failure(stage, "this stage", found)
         return found
 
-    def _add_each(
-        self, count: StageCount, names: Iterable[str], write: Callable[[str], T], into: dict[str, T]
-    ) -> list[str]:
-        """Put what `write` makes of each name into the draft; return the names that failed."""
-        names, failed = list(names), []
-        for name, written in zip(names, self.queries.each(count, names, write), strict=True):
-            if isinstance(written, UnsettledError):
-                self.remark(f"{count.stage}/{name}", str(written))
-                failed.append(name)
-            else:
-                into[name] = written
-        return failed
+    def _in_rounds(
+        self,
+        count: StageCount,
+        into: Mapping[str, object],
+        wanted: int,
+        plans: Callable[[int, int, Sequence[str]], tuple[dict[str, str], int]],
+        write: Callable[[dict[str, str]], list[str]],
+        fixed: Iterable[str] = (),
+    ) -> None:
+        """Plan what is missing and write it, a few times, until there is as much as wanted.
 
-    def _proposed(
-        self, count: StageCount, matter: str, question: str, wanted: int, taken: Sequence[str]
-    ) -> dict[str, str]:
-        """Return a plan: names that are not `taken`, and what each is for."""
-
-        def check(text: str) -> dict[str, str]:
-            plan = read_answer(text, dict[Name, Purpose])
-            new = {name: " ".join(purpose.split()) for name, purpose in plan.items() if name not in taken}
-            if len(new) < min(wanted, 2):
-                raise InvalidError(f"Expected {wanted} names that are not there already, found {len(new)}.")
-            return new
-
-        return self.queries.settle(count, matter, question, check)
+        Args:
+            count: The stage that plans.
+            into: What there is; `write` adds to it.
+            wanted: How much there is to be.
+            plans: Gives the questions of a round, of so many things missing and with so many names taken, by matter,
+                and the number of names that each asks for.
+            write: Writes what was planned (names, and what each is for); returns the names that failed.
+            fixed: Further names that are taken.
+        """
+        failed: list[str] = []
+        for number in range(1, _ROUNDS + 1):
+            missing, taken = wanted - len(into), [*into, *failed, *fixed]
+            if missing <= 0:
+                return
+            questions, each = plans(number, missing, taken)
+            found = self.queries.settle_each(count, questions, partial(_new_names, each, taken))
+            failed += write(self._merged(count, found, missing, needed=not into))
 
     def _merged(
         self, count: StageCount, plans: Sequence[dict[str, str] | UnsettledError], wanted: int, *, needed: bool
@@ -372,18 +347,36 @@ class Stages:
         errors = [plan for plan in plans if isinstance(plan, UnsettledError)]
         for error in errors:
             self.remark(f"{count.stage}/plan", str(error))
+        turns = zip_longest(*(plan.items() for plan in plans if not isinstance(plan, UnsettledError)))
         merged: dict[str, str] = {}
-        for entries in zip_longest(*(plan.items() for plan in plans if not isinstance(plan, UnsettledError))):
-            for name, purpose in filter(None, entries):
-                if len(merged) < wanted:
-                    merged.setdefault(name, purpose)
+        for name, purpose in (entry for entries in turns for entry in entries if entry):
+            if len(merged) < wanted:
+                merged.setdefault(name, purpose)
         if not merged and needed:
             raise self._failure(count.stage, "the plan", errors[0] if errors else "it was empty")
         return merged
 
+    def _add_each(
+        self, count: StageCount, questions: Mapping[str, str], check: Callable[[str, str], T], into: dict[str, T]
+    ) -> list[str]:
+        """Put what the answer to each question gives into the draft; return the names that failed."""
+        failed = []
+        for name, written in zip(questions, self.queries.settle_each(count, questions, check), strict=True):
+            if isinstance(written, UnsettledError):
+                self.remark(f"{count.stage}/{name}", str(written))
+                failed.append(name)
+            else:
+                into[name] = written
+        return failed
+
     def remark(self, matter: str, text: str) -> None:
         """Note what was dropped, or stands in spite of objections."""
         self.remarks[matter] = " ".join(text.split())[:_MAX_REMARK]
+
+    def _nothing(self, stage: str, what: str) -> SynthesisError:
+        """Return the error that all of a stage failed, with the last reason."""
+        reasons = [text for matter, text in self.remarks.items() if matter.startswith(stage)]
+        return self._failure(stage, what, reasons[-1])
 
     def _failure(self, stage: str, what: str, error: object) -> SynthesisError:
         return SynthesisError(
@@ -391,6 +384,15 @@ class Stages:
             f"The last error: {' '.join(str(error).split())[:_MAX_REMARK]} {self.queries.saved} "
             "Raise --repairs to go on from there, or ask another --model."
         )
+
+
+def _new_names(wanted: int, taken: Sequence[str], matter: str, text: str) -> dict[str, str]:
+    """Return an answer's plan: names that are not `taken`, and what each is for."""
+    plan = read_answer(text, dict[Name, Purpose])
+    new = {name: " ".join(purpose.split()) for name, purpose in plan.items() if name not in taken}
+    if len(new) < min(wanted, 2):
+        raise InvalidError(f"Expected {wanted} names that are not there already, found {len(new)}.")
+    return new
 
 
 def _referred(name: str, tables: dict[str, TableSpec]) -> bool:

@@ -79,7 +79,8 @@ def test_a_line_that_a_person_broke_is_named_and_not_overwritten(file: Path) -> 
 def test_two_runs_do_not_share_a_store(file: Path) -> None:
     with AnswerStore(file), pytest.raises(InUseError, match=f"is being written by process {os.getpid()}"):
         AnswerStore(file)
-    AnswerStore(file).close()
+    with AnswerStore(file):
+        pass
 
 
 def test_a_disk_that_is_full_leaves_the_store_whole(

@@ -58,9 +58,7 @@ def queries() -> Iterator[Make]:
 
         def make(model: Scripted, folder: Path, **settings: Any) -> ModelQueries:
             store = stack.enter_context(AnswerStore(folder / "answers.jsonl"))
-            made = ModelQueries(model, store, QuerySettings(parallel=1, **settings))
-            stack.callback(made.close)
-            return made
+            return stack.enter_context(ModelQueries(model, store, QuerySettings(parallel=1, **settings)))
 
         yield make
 
@@ -121,16 +119,16 @@ def test_no_question_is_sent_twice_and_the_budget_holds(tmp_path: Path):
     first = Scripted(lambda text: GOOD)
     settings = QuerySettings(parallel=1)
     file = tmp_path / "answers.jsonl"
-    with AnswerStore(file) as store, contextlib.closing(ModelQueries(first, store, settings)) as queries:
+    with AnswerStore(file) as store, ModelQueries(first, store, settings) as queries:
         pairs = propose_pairs(TOOLS, 16, queries)
     again = Scripted(lambda text: GOOD)
-    with AnswerStore(file) as store, contextlib.closing(ModelQueries(again, store, settings)) as queries:
+    with AnswerStore(file) as store, ModelQueries(again, store, settings) as queries:
         assert propose_pairs(TOOLS, 16, queries) == pairs
         assert again.questions == []
     few = QuerySettings(parallel=1, budget=0.002)
     with (
         AnswerStore(file) as store,
-        contextlib.closing(ModelQueries(again, store, few)) as poor,
+        ModelQueries(again, store, few) as poor,
         pytest.raises(SynthesisError, match="budget of"),
     ):
         propose_pairs(TOOLS, 17, poor)
