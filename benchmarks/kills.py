@@ -41,7 +41,7 @@ from toolorchestra.cli.main import main as command_line
 from toolorchestra.toolscale.domain_folder import build_domain
 from toolorchestra.toolscale.synth.answer_store import RecordedModel
 from toolorchestra.toolscale.synth.pipeline import synthesise
-from toolorchestra.toolscale.synth.stages import Sizes
+from toolorchestra.toolscale.synth.sizes import Sizes
 
 MAX_ATTEMPTS = 40
 """Runs after which one that does not come to its end counts as stuck."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from contextlib import ExitStack, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,7 +18,6 @@ from toolorchestra.toolscale.common.claim import Claim
 
 if TYPE_CHECKING:
     from toolorchestra.toolscale.domain import Domain
-    from toolorchestra.toolscale.requests.filters import Solver
 
 
 @dataclass
@@ -59,25 +58,14 @@ class BuildCommand:
 
     def _filter(self, folder: Path, domain: Domain, began: float) -> int:
         """Filter the tasks of the domain just built, and save those that are left."""
-        from toolorchestra.cli.display.console import progress_bars, stdout_console
+        from toolorchestra.cli.display.console import stdout_console
         from toolorchestra.cli.display.domains import print_build
         from toolorchestra.cli.display.synthesis import filter_table
-        from toolorchestra.cli.synth.solvers import task_solver
+        from toolorchestra.cli.synth.solvers import filtered, task_solver
         from toolorchestra.toolscale.domain_folder import save_tasks
-        from toolorchestra.toolscale.requests.filters import apply_filters
 
-        with ExitStack() as stack, progress_bars() as progress:
-            bar = progress.add_task("", total=1, note="")
-            solvers: dict[str, Solver] = {name: stack.enter_context(task_solver(name, folder)) for name in self.solver}
-            tasks, report = apply_filters(
-                domain,
-                domain.tasks(),
-                solvers=solvers,
-                k=self.k,
-                every=True,
-                progress=lambda name, done, total: progress.update(bar, description=name, completed=done, total=total),
-            )
-            progress.remove_task(bar)
+        solvers = ((name, task_solver(name, folder)) for name in self.solver)
+        tasks, report = filtered(domain, solvers, self.k, every=True)
         if not tasks:
             print("failed: no task is left after the filters; the folder holds all that were made.", file=sys.stderr)
             return 1

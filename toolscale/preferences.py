@@ -15,7 +15,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import msgspec
 
@@ -161,51 +161,29 @@ def check_pair(pair: PreferencePair, tools: Sequence[ToolFacts]) -> list[str]:
 # ------------------------------------------------------------------------------------------- what tools have in common
 
 
-class _Group(NamedTuple):
-    """Words for the tools that meet a condition, and for what they are preferred over."""
+class _Group(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Words for the tools of which some facts hold, and for what they are preferred over."""
 
     phrase: str
-    meets: Callable[[ToolFacts], bool]
+    where: dict[str, str | bool]
     opposite: str = ""
 
 
-def _kind(kind: str, self_hosted: bool | None = None) -> Callable[[ToolFacts], bool]:
-    return lambda tool: tool.origin.kind == kind and (self_hosted is None or tool.origin.self_hosted == self_hosted)
-
-
-def _made_by(vendor: str) -> Callable[[ToolFacts], bool]:
-    return lambda tool: tool.origin.kind == "model" and tool.origin.vendor == vendor
-
-
-def _hosted_by(provider: str) -> Callable[[ToolFacts], bool]:
-    return lambda tool: tool.origin.kind == "model" and tool.origin.provider == provider
-
-
-_FREE = _Group("tools that cost nothing", lambda tool: tool.price == 0)
-_EFFECTS = (
-    _Group("tools that only read", lambda tool: not tool.writes),
-    _Group("tools that change records", lambda tool: tool.writes),
-)
-_ORIGINS = (
-    _Group("open-weight models", _kind("model", self_hosted=True), "closed models"),
-    _Group("closed models", _kind("model", self_hosted=False), "open-weight models"),
-    _Group("web search", _kind("search", self_hosted=False), "local search"),
-    _Group("local search", _kind("search", self_hosted=True), "web search"),
-    _Group("local models", _hosted_by("local")),
-    _Group("local tools", lambda tool: tool.origin.provider == "local", "hosted tools"),
-    _Group("hosted tools", lambda tool: tool.origin.provider != "local", "local tools"),
-    _Group("APIs", lambda tool: not tool.origin.self_hosted),
-    _Group("hosted models", lambda tool: tool.origin.kind == "model" and tool.origin.provider != "local"),
-    _Group("the Python interpreter", _kind("interpreter")),
-    _Group("language models", _kind("model")),
-    _Group("search tools", _kind("search")),
-)
 _Meant = dict[str, list[str]]  # words for tools, and the names of the tools that are meant
+
+
+def _facts(tool: ToolFacts) -> dict[str, str | bool]:
+    """Return what groups may ask for of a tool."""
+    origin = tool.origin
+    facts = {"kind": origin.kind, "vendor": origin.vendor, "provider": origin.provider, "open": origin.self_hosted}
+    return facts | {"local": origin.provider == "local", "free": tool.price == 0, "writes": tool.writes}
 
 
 def _some(groups: Iterable[_Group], tools: Sequence[ToolFacts]) -> _Meant:
     """Return the words for the groups to which some of the tools belong, but not all."""
-    members = {group.phrase: [tool.name for tool in tools if group.meets(tool)] for group in groups}
+    members = {
+        group.phrase: [tool.name for tool in tools if group.where.items() <= _facts(tool).items()] for group in groups
+    }
     return {phrase: names for phrase, names in members.items() if 0 < len(names) < len(tools)}
 
 
@@ -216,7 +194,8 @@ def groups_by_use(tools: Sequence[ToolFacts]) -> _Meant:
     {'tools that cost nothing': ['notes']}
     """
     prices, latencies = sorted({tool.price for tool in tools}), sorted({tool.latency for tool in tools})
-    found = _some([_FREE], tools)
+    free, *effects = _sentences().uses
+    found = _some([free], tools)
     if len(prices) > 1 and prices[0] > 0:
         bound = math.ceil(prices[0] * 1e4) / 1e4  # as it is written: not below the price
         phrase = f"tools that cost at most ${bound:.4f} a call"
@@ -224,7 +203,7 @@ def groups_by_use(tools: Sequence[ToolFacts]) -> _Meant:
     if len(latencies) > 1:
         phrase = f"tools that answer within {latencies[0]:g} seconds"
         found[phrase] = [tool.name for tool in tools if tool.latency == latencies[0]]
-    return found | _some(_EFFECTS, tools)
+    return found | _some(effects, tools)
 
 
 def groups_by_origin(tools: Sequence[ToolFacts]) -> tuple[_Meant, _Meant]:
@@ -233,10 +212,12 @@ def groups_by_origin(tools: Sequence[ToolFacts]) -> tuple[_Meant, _Meant]:
     spelled = {model.vendor.casefold(): model.vendor for model in models}
     makers = dict.fromkeys(model.vendor for model in models if model.vendor)
     hosts = dict.fromkeys(model.provider for model in models if model.provider != "local")
-    owned = [_Group(f"models made by {name}", _made_by(name)) for name in makers]
-    owned += [_Group(f"models hosted by {spelled.get(name, name.capitalize())}", _hosted_by(name)) for name in hosts]
-    alone = _some((*_ORIGINS, *owned), tools)
-    opposites = {group.phrase: group.opposite for group in _ORIGINS if group.opposite and group.phrase in alone}
+    owned = [_Group(f"models made by {name}", {"kind": "model", "vendor": name}) for name in makers]
+    for name in hosts:
+        words = f"models hosted by {spelled.get(name, name.capitalize())}"
+        owned.append(_Group(words, {"kind": "model", "provider": name}))
+    alone = _some((*_sentences().origins, *owned), tools)
+    opposites = {one.phrase: one.opposite for one in _sentences().origins if one.opposite and one.phrase in alone}
     return alone, {f"{phrase} rather than {other}": alone[phrase] for phrase, other in opposites.items()}
 
 
@@ -251,6 +232,8 @@ class _Sentences(msgspec.Struct, frozen=True):
     components: dict[str, dict[str, list[str]]]
     tools: dict[str, list[str]]
     aside: dict[str, list[str]]
+    uses: list[_Group]
+    origins: list[_Group]
 
 
 @functools.cache

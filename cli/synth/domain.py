@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -18,7 +18,7 @@ from toolorchestra.cli.synth.model_options import ModelOptions, QuestionModel
 from toolorchestra.cli.synth.solvers import SolverName
 from toolorchestra.toolscale.common.claim import Claim
 from toolorchestra.toolscale.common.errors import ExpertError, SynthesisError
-from toolorchestra.toolscale.common.visible import visible
+from toolorchestra.toolscale.synth.sizes import Sizes
 
 if TYPE_CHECKING:
     from toolorchestra.toolscale.requests.filters import Solver, Stage
@@ -45,18 +45,7 @@ class SynthDomainCommand(ModelOptions):
     day in the records."""
     seed: int = 0
     """Seed of the domain made here, of the model's sampling, and of the validation."""
-    subjects: int = 6
-    """With --llm: number of areas over which records and requests are spread."""
-    entries: int = 200
-    """With --llm: number of database rows."""
-    tools: int = 16
-    """With --llm: number of tools, besides a calendar and a calculator."""
-    intents: int = 18
-    """With --llm: number of kinds of request, besides the evolved ones."""
-    tasks_per_intent: int = 12
-    """With --llm: maximum number of tasks of each kind of request."""
-    evolved: int = 8
-    """With --llm: number of harder kinds of request made from others."""
+    sizes: Sizes = field(default_factory=Sizes)
     solver: tuple[SolverName | Literal["llm"], ...] = ()
     """Drop tasks that none of these solves in --k attempts: the model of --llm, an oracle with injected errors, or
     what a strong or a weak simulated expert proposes."""
@@ -85,24 +74,18 @@ class SynthDomainCommand(ModelOptions):
         if self.names is not None and self.from_sqlite is None:
             raise UsageError("--names is for --from-sqlite FILE: give that as well.")
         super().__post_init__()
-        require_at_least(self, subjects=1, entries=10, tools=1, intents=1, tasks_per_intent=1, evolved=0)
+        require_at_least(self.sizes, subjects=1, entries=10, tools=1, intents=1, tasks_per_intent=1, evolved=0)
         require_at_least(self, rows=50, k=1, random_episodes=1, hostile=1)
 
-    def run(self) -> int:
-        """Write, build, filter and validate; return 1 when a check failed, 3 when the same command can go on."""
+    def _run(self) -> int:
+        """Write, build, filter and validate; return 1 when a check failed."""
         fills = self.llm is not None or self.from_sqlite is not None
         try:
             with Claim.of_folder(self.folder) if fills or self.folder.is_dir() else nullcontext():
-                synthesis = self._synthesise()
-                return self._build(synthesis)
-        except SynthesisError as error:
-            print(visible(f"stopped: {error}" if error.resumable else f"failed: {error}"), file=sys.stderr)
-            return 3 if error.resumable else 1
+                return self._build(self._synthesise())
         except KeyboardInterrupt:
-            print(
-                f"\nInterrupted. What was answered is saved in {self.folder}; the same command goes on.",
-                file=sys.stderr,
-            )
+            saved = f"What was answered is saved in {self.folder}; the same command goes on."
+            print(f"\nInterrupted. {saved}", file=sys.stderr)
             return 130
 
     def _synthesise(self) -> list[Stage]:
@@ -124,7 +107,6 @@ class SynthDomainCommand(ModelOptions):
             return []
         from toolorchestra.cli.display.synthesis import synthesis_progress
         from toolorchestra.toolscale.synth.pipeline import report_stages, synthesise
-        from toolorchestra.toolscale.synth.stages import Sizes
 
         with self._chat() as chat, synthesis_progress() as update:
             record = synthesise(
@@ -132,7 +114,7 @@ class SynthDomainCommand(ModelOptions):
                 str(self.title),
                 QuestionModel(chat),
                 today=self.today or "2025-07-23",
-                sizes=Sizes(self.subjects, self.entries, self.tools, self.intents, self.tasks_per_intent, self.evolved),
+                sizes=self.sizes,
                 settings=self._settings(self.seed),
                 watch=update,
             )
@@ -140,31 +122,19 @@ class SynthDomainCommand(ModelOptions):
 
     def _build(self, synthesis: list[Stage]) -> int:
         """Build, filter, report and validate."""
-        from toolorchestra.cli.display.console import progress_bars, stdout_console
+        from toolorchestra.cli.display.console import stdout_console
         from toolorchestra.cli.display.domains import print_build
         from toolorchestra.cli.display.synthesis import filter_table
+        from toolorchestra.cli.synth.solvers import filtered
         from toolorchestra.toolscale.domain_folder import build_domain, save_tasks
-        from toolorchestra.toolscale.requests.filters import apply_filters
 
         console = stdout_console()
         began = time.perf_counter()
         domain = build_domain(self.folder)
-        with ExitStack() as stack, progress_bars() as progress:
-            bar = progress.add_task("", total=1, note="")
-            solvers: dict[str, Solver] = {name: stack.enter_context(self._solver(name)) for name in self.solver}
-            try:
-                tasks, report = apply_filters(
-                    domain,
-                    domain.tasks(),
-                    solvers=solvers,
-                    k=self.k,
-                    progress=lambda name, done, total: progress.update(
-                        bar, description=name, completed=done, total=total
-                    ),
-                )
-            except ExpertError as error:
-                raise SynthesisError(f"The solver failed: {error} The same command goes on.", resumable=True) from None
-            progress.remove_task(bar)
+        try:
+            tasks, report = filtered(domain, ((name, self._solver(name)) for name in self.solver), self.k)
+        except ExpertError as error:
+            raise SynthesisError(f"The solver failed: {error} The same command goes on.", resumable=True) from None
         if not tasks:
             report.save(self.folder / "report.json")
             raise SynthesisError(f"No task is left after the filters; {self.folder / 'report.json'} says why.")
@@ -182,15 +152,13 @@ class SynthDomainCommand(ModelOptions):
         from toolorchestra.agents.policies.chat_policy import ChatPolicy
         from toolorchestra.cli.synth.solvers import solving, task_solver
 
-        if name != "llm":
-            with task_solver(name, self.folder) as solver:
-                yield solver
-            return
-        with (
-            self._chat(self._left()) as chat,
-            solving(self.folder, lambda seed: ChatPolicy(chat, seed, self.temperature, self.max_tokens)) as solver,
-        ):
-            yield solver
+        with ExitStack() as stack:
+            if name == "llm":
+                chat = stack.enter_context(self._chat(self._left()))
+                made = solving(self.folder, lambda seed: ChatPolicy(chat, seed, self.temperature, self.max_tokens))
+            else:
+                made = task_solver(name, self.folder)
+            yield stack.enter_context(made)
 
     def _left(self) -> float | None:
         """Return what is left of the budget."""
@@ -219,10 +187,6 @@ class SynthDomainCommand(ModelOptions):
         print_report(console, report, verbose=self.verbose)
         if report.passed:
             folder = shlex.quote(str(self.folder))
-            console.print(
-                f"\nPlay it:      toolorchestra play {folder}\nTrain on it:  toolorchestra train grpo --env {folder}",
-                style="dim",
-                markup=False,
-                soft_wrap=True,
-            )
+            then = f"Play it:      toolorchestra play {folder}\nTrain on it:  toolorchestra train grpo --env {folder}"
+            console.print(f"\n{then}", style="dim", markup=False, soft_wrap=True)
         return 0 if report.passed else 1

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+import sys
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import arg
 
 from toolorchestra.cli.options import UsageError, require_at_least
-from toolorchestra.toolscale.common.errors import OptionError
+from toolorchestra.toolscale.common.errors import OptionError, SynthesisError
+from toolorchestra.toolscale.common.visible import visible
 
 if TYPE_CHECKING:
     from toolorchestra.agents.chat.base import ChatModel
@@ -18,22 +21,14 @@ if TYPE_CHECKING:
     from toolorchestra.toolscale.synth.model_queries import QuerySettings
 
 
-_FLAGS = {
-    "api_key_env": "--api-key-env",
-    "base_url": "--llm",
-    "budget": "--budget",
-    "max_concurrency": "--parallel",
-    "max_retries": "--retries",
-    "max_tokens": "--max-tokens",
-    "model": "--model",
-    "price": "--price",
-    "timeout": "--timeout",
-}
+_SETTINGS = ("api_key_env", "budget", "max_tokens", "model", "price", "timeout")
+_FLAGS = {name: f"--{name.replace('_', '-')}" for name in _SETTINGS}
+_FLAGS |= {"base_url": "--llm", "max_concurrency": "--parallel", "max_retries": "--retries"}
 """How errors of a server call options."""
 
 
 @dataclass(kw_only=True)
-class ModelOptions:
+class ModelOptions(ABC):
     """The options of commands that may query a language model."""
 
     llm: Annotated[str | None, arg(metavar="BASE_URL")] = None
@@ -70,6 +65,18 @@ class ModelOptions:
         if not min(self.price) >= 0:
             raise UsageError(f"--price must be at least 0, got {self.price[0]:g} and {self.price[1]:g}.")
         require_at_least(self, repairs=0, parallel=1, temperature=0, max_tokens=1, timeout=0.001, retries=0)
+
+    def run(self) -> int:
+        """Do the work; return 3 when the same command can go on, and 1 when it cannot."""
+        try:
+            return self._run()
+        except SynthesisError as error:
+            print(visible(f"{'stopped' if error.resumable else 'failed'}: {error}"), file=sys.stderr)
+            return 3 if error.resumable else 1
+
+    @abstractmethod
+    def _run(self) -> int:
+        """Do the work and return the exit status."""
 
     def _settings(self, seed: int) -> QuerySettings:
         from toolorchestra.toolscale.synth.model_queries import QuerySettings

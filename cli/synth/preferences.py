@@ -14,7 +14,7 @@ from toolorchestra.cli.environments import environment
 from toolorchestra.cli.options import Env, NamedValues, UsageError, option_values
 from toolorchestra.cli.synth.model_options import ModelOptions, QuestionModel
 from toolorchestra.toolscale.common.claim import Claim
-from toolorchestra.toolscale.common.errors import SynthesisError, UnknownNameError
+from toolorchestra.toolscale.common.errors import UnknownNameError
 from toolorchestra.toolscale.common.visible import visible
 from toolorchestra.toolscale.common.writing import write_whole
 
@@ -50,15 +50,8 @@ class SynthPreferencesCommand(ModelOptions):
             raise UsageError("--pairs and --llm both give the pairs: give one of them.")
         super().__post_init__()
 
-    def run(self) -> int:
-        """Make, check, divide and write the pairs; return 3 when the same command can go on."""
-        try:
-            return self._run()
-        except SynthesisError as error:
-            print(visible(f"stopped: {error}"), file=sys.stderr)
-            return 3 if error.resumable else 1
-
     def _run(self) -> int:
+        """Make, check, divide and write the pairs."""
         from toolorchestra.cli.display.console import stdout_console
         from toolorchestra.cli.display.synthesis import pairs_table
         from toolorchestra.toolscale.common.jsonl import write_jsonl

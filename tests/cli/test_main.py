@@ -57,6 +57,8 @@ def test_every_option_of_every_command_has_its_help(run: Run, words: tuple[str, 
         return
     assert command.__name__.endswith("Command")
     fields = get_type_hints(command, include_extras=True)
+    if sizes := fields.pop("sizes", None):  # options of its own
+        fields |= get_type_hints(sizes)
     options = {name for name, hint in fields.items() if "Positional" not in str(hint)}
     assert all(f"--{name.replace('_', '-')}" in output.out for name in options)
 

@@ -6,6 +6,7 @@ In both cases the result is the YAML that a person would write; `toolorchestra.t
 Texts are data: ``prompts.yaml``, ``derived_tools.yaml``, ``derived_requests.yaml``.
 
     pipeline, stages, table_filler     a domain from a title: the whole, its stages, records
+    sizes                              how much of each part is asked for
     model_queries, answer_store        asking the model, with repairs; keeping its answers
     answer_checks, draft               checks of answers, the parts of the domain so far
     preference_generation              preferences between tools, written and judged by models

@@ -7,4 +7,4 @@ from .answer_store import (
 from .from_sqlite import domain_from_sqlite as domain_from_sqlite
 from .model_queries import QuerySettings as QuerySettings
 from .pipeline import SynthesisRecord as SynthesisRecord, synthesise as synthesise
-from .stages import Sizes as Sizes
+from .sizes import Sizes as Sizes

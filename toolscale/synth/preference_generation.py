@@ -74,13 +74,9 @@ def judge_pairs(pairs: Sequence[PreferencePair], tools: Sequence[ToolFacts], que
     Raises:
         SynthesisError: The endpoint failed or the budget is spent; what was answered is stored.
     """
-    stage = queries.begin("judgements")
-
-    def verdict(number: int) -> _Verdict:
-        question = _judging(pairs[number], tools)
-        return queries.settle(stage, f"pair {number}", question, lambda text: read_answer(text, _Verdict))
-
-    verdicts = dict(zip(pairs, queries.each(stage, range(len(pairs)), verdict), strict=True))
+    questions = {f"pair {number}": _judging(pair, tools) for number, pair in enumerate(pairs)}
+    found = queries.settle_each(queries.begin("judgements"), questions, lambda _, text: read_answer(text, _Verdict))
+    verdicts = dict(zip(pairs, found, strict=True))
 
     def judge(pair: PreferencePair) -> str | None:
         found = verdicts[pair]
@@ -115,9 +111,8 @@ def _origin(origin: ToolOrigin) -> str:
         return ""
     weights = f" with {'open' if origin.self_hosted else 'closed'} weights" if origin.kind == "model" else ""
     made = f" made by {origin.vendor}" if origin.vendor else ""
-    return (
-        f"; a {origin.kind}{weights}{made}, {'local' if origin.provider == 'local' else f'hosted by {origin.provider}'}"
-    )
+    host = "local" if origin.provider == "local" else f"hosted by {origin.provider}"
+    return f"; a {origin.kind}{weights}{made}, {host}"
 
 
 def _proposing(tools: Sequence[ToolFacts], number: int) -> str:

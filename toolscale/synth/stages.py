@@ -36,6 +36,7 @@ from toolorchestra.toolscale.synth.answer_checks import (
 from toolorchestra.toolscale.synth.derived.templates import prompt
 from toolorchestra.toolscale.synth.draft import DomainDraft, fill_order, records_text, rule_tables
 from toolorchestra.toolscale.synth.model_queries import InvalidError, ModelQueries, StageCount, UnsettledError
+from toolorchestra.toolscale.synth.sizes import Sizes
 from toolorchestra.toolscale.synth.table_filler import TableFiller
 
 STAGES = ("subjects", "schema", "records", "tools", "intents", "tasks", "evolved")
@@ -68,26 +69,6 @@ _UTILITIES = {
 Subject = Annotated[str, Meta(min_length=2, max_length=120)]
 Purpose = Annotated[str, Meta(min_length=10, max_length=600)]
 T = TypeVar("T")
-
-
-class Sizes(msgspec.Struct, frozen=True):
-    """How much of each part is requested.
-
-    Attributes:
-        subjects: Areas that the domain is about; records and intents are spread over them.
-        entries: Database rows.
-        tools: Tools written by the model; two of the library's (calendar, calculator) come on top.
-        intents: Kinds of request, without the evolved ones.
-        tasks_per_intent: Most tasks made of each.
-        evolved: Harder intents made of others.
-    """
-
-    subjects: int = 6
-    entries: int = 200
-    tools: int = 16
-    intents: int = 18
-    tasks_per_intent: int = 12
-    evolved: int = 8
 
 
 @dataclass

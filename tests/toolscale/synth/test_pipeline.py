@@ -20,7 +20,8 @@ from toolorchestra.toolscale.synth.derived.templates import prompt
 from toolorchestra.toolscale.synth.draft import DomainDraft, fill_order, functions_text, tables_text
 from toolorchestra.toolscale.synth.model_queries import ModelQueries, QuerySettings, StageCount
 from toolorchestra.toolscale.synth.pipeline import SynthesisRecord, synthesise
-from toolorchestra.toolscale.synth.stages import Sizes, _evolutions
+from toolorchestra.toolscale.synth.sizes import Sizes
+from toolorchestra.toolscale.synth.stages import _evolutions
 
 RECORDING = Path(__file__).parents[2] / "data" / "synth" / "library.yaml"
 SIZES = Sizes(subjects=2, entries=40, tools=5, intents=4, tasks_per_intent=6, evolved=2)

@@ -110,16 +110,18 @@ class ToolMaker:
     def _refers(self, table: Table, reference: Column | CompositeReference, *, optional: bool = False) -> GuardSpec:
         """Return the guard that there is a row to which a column, or several together, refer."""
         if isinstance(reference, Column):
-            target, names, to = reference.target[0], (reference.name,), (reference.target[1],)
+            target, pairs = reference.target[0], [(reference.target[1], reference.name)]
         else:
-            target, names, to = reference.target, reference.columns, self.tables[reference.target].key
+            target = reference.target
+            pairs = list(zip(self.tables[target].key, reference.columns, strict=True))
+        names = [name for _, name in pairs]
         missing = " AND ".join(f":{name} IS NULL" for name in names)
         return self._guard(
             "refers",
             table,
             parent=self.tables[target],
             unless="" if not optional else f"({missing}) OR " if len(names) > 1 else f"{missing} OR ",
-            same=same(zip(to, names, strict=True)),
+            same=same(pairs),
             keys=" ".join(f"{{{name}}}" for name in names),
         )
 
