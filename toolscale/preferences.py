@@ -175,8 +175,15 @@ _Meant = dict[str, list[str]]  # words for tools, and the names of the tools tha
 def _facts(tool: ToolFacts) -> dict[str, str | bool]:
     """Return what groups may ask for of a tool."""
     origin = tool.origin
-    facts = {"kind": origin.kind, "vendor": origin.vendor, "provider": origin.provider, "open": origin.self_hosted}
-    return facts | {"local": origin.provider == "local", "free": tool.price == 0, "writes": tool.writes}
+    return {
+        "kind": origin.kind,
+        "vendor": origin.vendor,
+        "provider": origin.provider,
+        "open": origin.self_hosted,
+        "local": origin.provider == "local",
+        "free": tool.price == 0,
+        "writes": tool.writes,
+    }
 
 
 def _some(groups: Iterable[_Group], tools: Sequence[ToolFacts]) -> _Meant:

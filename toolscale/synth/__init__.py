@@ -3,7 +3,7 @@
 In both cases the result is the YAML that a person would write; `toolorchestra.toolscale.domain_folder` builds it.
 ``docs/synth.md`` and ``docs/from_sqlite.md`` describe how.
 
-Texts are data: ``prompts.yaml``, ``derived_tools.yaml``, ``derived_requests.yaml``.
+Texts are data: ``prompts.yaml``, ``library_tools.yaml``, ``derived_tools.yaml``, ``derived_requests.yaml``.
 
     pipeline, stages, table_filler     a domain from a title: the whole, its stages, records
     sizes                              how much of each part is asked for

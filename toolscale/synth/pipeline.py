@@ -18,7 +18,8 @@ from toolorchestra.toolscale.requests.filters import EXAMPLES, FilterResult, Sta
 from toolorchestra.toolscale.synth.answer_store import AnswerStore, Model
 from toolorchestra.toolscale.synth.draft import DomainDraft, check_untouched
 from toolorchestra.toolscale.synth.model_queries import ModelQueries, QuerySettings, StageCount
-from toolorchestra.toolscale.synth.stages import STAGES, Sizes, Stages
+from toolorchestra.toolscale.synth.sizes import Sizes
+from toolorchestra.toolscale.synth.stages import STAGES, Stages
 
 ANSWERS = "answers.jsonl"
 """The file of a domain's folder that holds the model's answers."""

@@ -19,9 +19,9 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from toolorchestra.toolscale.common.errors import DomainError, SynthesisError
-from toolorchestra.toolscale.common.yaml_reader import dump_yaml
+from toolorchestra.toolscale.common.yaml_reader import convert, dump_yaml
 from toolorchestra.toolscale.database.build import build_database
-from toolorchestra.toolscale.database.format import IntentSpec, Name, Operator, ParameterSpec, TableSpec, ToolSpec
+from toolorchestra.toolscale.database.format import IntentSpec, Name, Operator, TableSpec, ToolSpec
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_folder import make_domain
 from toolorchestra.toolscale.synth.answer_checks import (
@@ -33,7 +33,7 @@ from toolorchestra.toolscale.synth.answer_checks import (
     refusing,
     without_rows,
 )
-from toolorchestra.toolscale.synth.derived.templates import prompt
+from toolorchestra.toolscale.synth.derived.templates import prompt, read_templates
 from toolorchestra.toolscale.synth.draft import DomainDraft, fill_order, records_text, rule_tables
 from toolorchestra.toolscale.synth.model_queries import InvalidError, ModelQueries, StageCount, UnsettledError
 from toolorchestra.toolscale.synth.sizes import Sizes
@@ -51,20 +51,8 @@ _MAX_REMARK = 300
 
 _PRICES = {"pure": (0.0, 0.05), "read": (0.0005, 0.2), "list": (0.001, 0.3), "write": (0.002, 0.4)}
 """US dollars and virtual seconds of a call, by what it does; a model does not set prices."""
-_UTILITIES = {
-    "look_calendar": ToolSpec(
-        description="Find the date and weekday of a day given in words, such as 'next Friday' or 'in 3 days'.",
-        parameters={"expression": ParameterSpec(type="string", description="The day in words.")},
-        function="look_calendar",
-        latency=0.05,
-    ),
-    "calculator": ToolSpec(
-        description="Work out an arithmetic expression, such as '2 * 12.5 + 3'.",
-        parameters={"expression": ParameterSpec(type="string", description="The expression.", max_length=500)},
-        function="calculator",
-        latency=0.05,
-    ),
-}
+_UTILITIES = convert(read_templates("library_tools.yaml"), dict[str, ToolSpec])
+"""The library's tools that every domain has."""
 
 Subject = Annotated[str, Meta(min_length=2, max_length=120)]
 Purpose = Annotated[str, Meta(min_length=10, max_length=600)]

@@ -32,9 +32,9 @@ class ReadTools(ToolMaker):
             self._find(table, natural)
         self._find_named(table)
         for column in table.references:
-            self._list(table, column)
+            self.box.listing[table.name, column.name] = self._list(table, column)
         for composite in table.composites:
-            self._list_paired(table, composite)
+            self.box.paired[table.name, composite.columns] = self._list(table, composite)
         if not table.is_link:
             self._search(table)
             self._summarize(table)
@@ -112,33 +112,25 @@ class ReadTools(ToolMaker):
                 where.append(f"(:{name} IS NULL OR {cell} {mark} :{name})")
         return parameters, where
 
-    def _list(self, table: Table, column: Column) -> None:
-        filters, where = self._filters(table)
-        kept = "open" if table.status is None else table.status.name
-        filters = {name: parameter for name, parameter in filters.items() if name in ("open", kept)}
-        where = [condition for condition in where if any(f":{name} " in condition for name in filters)]
-        stem = column.name.removesuffix("_id")
-        self.box.listing[table.name, column.name] = self._tool(
+    def _list(self, table: Table, reference: Column | CompositeReference) -> str:
+        """Derive a list of the rows that refer, by one column or by several together, to one row."""
+        if isinstance(reference, Column):
+            names: tuple[str, ...] = (reference.name,)
+            stem = reference.name.removesuffix("_id")
+            filters, where = self._filters(table)
+            kept = "open" if table.status is None else table.status.name
+            filters = {name: parameter for name, parameter in filters.items() if name in ("open", kept)}
+            where = [condition for condition in where if any(f":{name} " in condition for name in filters)]
+        else:
+            names, stem, filters, where = reference.columns, self.tables[reference.target].one, {}, []
+        return self._tool(
             "list",
             table,
-            {column.name: self.parameter(table, column)} | filters,
-            [self._refers(table, column)],
+            {name: self.parameter(table, table.columns[name]) for name in names} | filters,
+            [self._refers(table, reference)],
             stem=stem,
             owner=in_words(stem),
-            filters=" AND ".join([same([(column.name, column.name)]), *where]),
-        )
-
-    def _list_paired(self, table: Table, composite: CompositeReference) -> None:
-        """A list of the rows that refer by several columns to one row."""
-        parent = self.tables[composite.target]
-        self.box.paired[table.name, composite.columns] = self._tool(
-            "list",
-            table,
-            {name: self.parameter(table, table.columns[name]) for name in composite.columns},
-            [self._refers(table, composite)],
-            stem=parent.one,
-            owner=in_words(parent.one),
-            filters=same((name, name) for name in composite.columns),
+            filters=" AND ".join([same((name, name) for name in names), *where]),
         )
 
     def _search(self, table: Table) -> None:

@@ -95,16 +95,10 @@ class Parts:
 
 
 class Label(NamedTuple):
-    """What a question asks of a row that was looked up: in words, in SQL (of the alias ``z``), and the column."""
+    """What a question asks of a row that was looked up: in words, and the column."""
 
     words: str
-    sql: str
     name: str
-
-    @classmethod
-    def of(cls, column: str, words: str) -> Label:
-        """Return the label that is a column."""
-        return cls(words, f"z.{bare(column)}", column)
 
 
 class Amount(NamedTuple):
@@ -228,9 +222,9 @@ class Requester:
         names = [natural.name for natural in table.naturals if len(natural.columns) == 1]
         names += [n for n, c in table.columns.items() if n.endswith(("name", "title")) and c.kind == "text"]
         if names:
-            return Label.of(names[0], in_words(names[0]))
+            return Label(in_words(names[0]), names[0])
         columns = self._answer_columns(table)
-        return Label.of(columns[0].name, columns[0].words) if columns else None
+        return Label(columns[0].words, columns[0].name) if columns else None
 
     def _amounts(self, table: Table, alias: str = "", *, only_money: bool = False) -> list[Amount]:
         """Return the amounts that a summary of a table gives: the number of rows, and a total."""
