@@ -32,9 +32,9 @@ from typing import Any, Literal
 from harness import PACKAGES, cli, median, save
 
 from toolorchestra.cli.rollout import RolloutCommand
-from toolorchestra.envs.playing import Reset
 from toolorchestra.envs.recording_units import Players, play_units
 from toolorchestra.envs.records.episode import Episode
+from toolorchestra.envs.starts import EpisodeStart
 from toolorchestra.toolscale.workers.processes import ProcessExecutor
 from toolorchestra.toolscale.workers.units import Executor, InProcess, Unit
 
@@ -58,7 +58,7 @@ class SharingNothing:
 def play_alone(env: str, policy: Any, seeds: range) -> list[bytes]:
     """Play in this process, and return the records."""
     command = RolloutCommand(env=env, policy=policy)
-    resets = [Reset(seed, {"split": "test", "difficulty": None}) for seed in seeds]
+    resets = [EpisodeStart(seed, {"split": "test", "difficulty": None}) for seed in seeds]
     return [
         one.to_json() for one in play_units(InProcess(), env, _players(command), resets) if isinstance(one, Episode)
     ]
@@ -101,7 +101,7 @@ def played(
 ) -> tuple[float, float, float, list[bytes]]:
     """Play, and return the seconds on the clock, of this process's work and of all processes', and the records."""
     command = RolloutCommand(env=env, policy=policy)
-    resets = [Reset(seed, {"split": "test", "difficulty": None}) for seed in range(episodes)]
+    resets = [EpisodeStart(seed, {"split": "test", "difficulty": None}) for seed in range(episodes)]
     before = cpu_seconds()
     wall, cpu = time.perf_counter(), time.process_time()
     if isinstance(executor, SharingNothing):

@@ -32,10 +32,10 @@ from toolorchestra.toolscale.common.visible import visible
 if TYPE_CHECKING:
     from toolorchestra.agents.chat.base import ChatModel, Usage
     from toolorchestra.agents.policies.base import Policy
-    from toolorchestra.envs.playing import Reset
     from toolorchestra.envs.recording_units import Players
     from toolorchestra.envs.records.episode import Episode
     from toolorchestra.envs.records.recording import Recording, Tally
+    from toolorchestra.envs.starts import EpisodeStart
     from toolorchestra.envs.task_source import TaskSource
 
 _FLAGS = {
@@ -201,13 +201,13 @@ class RolloutCommand(SourceOptions, WorkerOptions):
         origin = {key: value for key, value in asdict(self).items() if key not in left_out}
         return origin | {"every_task": self.episodes == "all"}
 
-    def _resets(self, source: TaskSource) -> list[Reset]:
-        from toolorchestra.envs.playing import Reset
+    def _resets(self, source: TaskSource) -> list[EpisodeStart]:
+        from toolorchestra.envs.starts import EpisodeStart
 
         levels = self.difficulty or None
         if self.episodes != "all" and self.samples == 1:
             options = {"split": self.split, "difficulty": levels}
-            return [Reset(self.seed + number, options) for number in range(self.episodes)]
+            return [EpisodeStart(self.seed + number, options) for number in range(self.episodes)]
         tasks = [task for task in source.tasks(self.split) if levels is None or task.difficulty in levels]
         if self.episodes != "all":
             if len(tasks) < self.episodes:
@@ -217,7 +217,7 @@ class RolloutCommand(SourceOptions, WorkerOptions):
                 )
             tasks = random.Random(self.seed).sample(tasks, len(tasks))[: self.episodes]  # more later begin with these
         plays = [task for task in tasks for _ in range(self.samples)]
-        return [Reset(self.seed + number, {"task_id": task.id}) for number, task in enumerate(plays)]
+        return [EpisodeStart(self.seed + number, {"task_id": task.id}) for number, task in enumerate(plays)]
 
     def _policy(self) -> Callable[[], Policy]:
         """Return what makes the policy; a chat model is loaded once."""

@@ -4,7 +4,7 @@ from .executor import ToolFaultWarning as ToolFaultWarning
 from .multiagent.base import MultiAgentEnv as MultiAgentEnv
 from .multiagent.views import CurrentAgentEnv as CurrentAgentEnv, SingleAgentEnv as SingleAgentEnv
 from .play import EpisodeLimits as EpisodeLimits, Play as Play
-from .playing import Reset as Reset, play_all as play_all, play_many as play_many
+from .playing import play_all as play_all, play_many as play_many
 from .records.episode import (
     CallRecord as CallRecord,
     Episode as Episode,
@@ -22,5 +22,6 @@ from .registration import (
     view_ids as view_ids,
 )
 from .rewards import Preference as Preference, preference_rewards as preference_rewards
+from .starts import EpisodeStart as EpisodeStart
 from .task_env import EpisodeSetup as EpisodeSetup, TaskEnv as TaskEnv, TaskOptions as TaskOptions
 from .tool_calling import ToolCallingPlay as ToolCallingPlay

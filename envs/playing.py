@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any
 
 import gymnasium
-import msgspec
 
 from toolorchestra.agents.batch_calls import BatchCalls
 from toolorchestra.agents.chat.base import BatchError, ChatModel, ChatRequest, Completion
@@ -23,16 +22,9 @@ from toolorchestra.agents.policies.chat_policy import ChatPolicy
 from toolorchestra.envs.played import stop
 from toolorchestra.envs.records.episode import Episode
 from toolorchestra.envs.records.unjudged import error_text, no_answer_after, unjudged_reason
+from toolorchestra.envs.starts import EpisodeStart
 from toolorchestra.envs.step_threads import StepThreads
 from toolorchestra.toolscale.common.errors import ExpertError
-
-
-class Reset(msgspec.Struct, frozen=True):
-    """How an episode begins; its seed identifies it within a recording, where each has one."""
-
-    seed: int | None
-    options: dict[str, Any]
-
 
 Ask = Callable[[ChatRequest], Awaitable[Completion]]
 _Ended = tuple[int, Episode]
@@ -41,7 +33,7 @@ _Ended = tuple[int, Episode]
 def play_many(
     make_env: Callable[[], gymnasium.Env[Any, Any]],
     make_policy: Callable[[], Policy],
-    resets: Sequence[Reset],
+    resets: Sequence[EpisodeStart],
     *,
     in_flight: int = 1,
     retries: int = 2,
@@ -70,7 +62,7 @@ def play_many(
 def play_all(
     make_env: Callable[[], gymnasium.Env[Any, Any]],
     make_policy: Callable[[], Policy],
-    resets: Sequence[Reset],
+    resets: Sequence[EpisodeStart],
     *,
     in_flight: int = 1,
     retries: int = 2,
@@ -98,7 +90,7 @@ class _Players:
         self._recorded = asyncio.Event()
         self._recorded.set()
 
-    async def play(self, resets: Sequence[Reset]) -> AsyncGenerator[_Ended, None]:
+    async def play(self, resets: Sequence[EpisodeStart]) -> AsyncGenerator[_Ended, None]:
         """Yield the episodes with the numbers of their resets, each when it is over."""
         waiting = iter(enumerate(resets))
         ended: asyncio.Queue[_Ended | None] = asyncio.Queue()
@@ -116,7 +108,7 @@ class _Players:
             await asyncio.gather(playing, return_exceptions=True)
             self._steps.close()
 
-    async def _player(self, waiting: Iterator[tuple[int, Reset]], ended: asyncio.Queue[_Ended | None]) -> None:
+    async def _player(self, waiting: Iterator[tuple[int, EpisodeStart]], ended: asyncio.Queue[_Ended | None]) -> None:
         env = policy = None
         while True:
             while not self._recorded.is_set():  # what has ended is recorded before another begins
@@ -131,9 +123,9 @@ class _Players:
         if env is not None:  # not after an interrupt, when a thread may be in the middle of a step
             env.close()
 
-    async def _play(self, env: gymnasium.Env[Any, Any], policy: Policy, reset: Reset) -> Episode:
+    async def _play(self, env: gymnasium.Env[Any, Any], policy: Policy, reset: EpisodeStart) -> Episode:
         for _ in range(self._retries + 1):
-            observation, info = await self._steps.run(env, partial(env.reset, seed=reset.seed, options=reset.options))
+            observation, info = await self._steps.run(env, partial(env.reset, **reset.arguments))
             policy.reset(env, observation, info)
             over, turns = False, 0
             while not over:

@@ -19,8 +19,9 @@ import msgspec
 from toolorchestra.agents.chat.base import Usage
 from toolorchestra.agents.policies.base import Policy
 from toolorchestra.agents.policies.chat_policy import ChatPolicy
-from toolorchestra.envs.playing import Reset, play_many
+from toolorchestra.envs.playing import play_many
 from toolorchestra.envs.records.episode import Episode
+from toolorchestra.envs.starts import EpisodeStart
 from toolorchestra.toolscale.workers.units import Executor, InProcess, Unit
 
 Players = tuple[Callable[[], gymnasium.Env[Any, Any]], Callable[[], Policy]]
@@ -34,7 +35,7 @@ def play_units(
     executor: Executor,
     name: str,
     setup: Callable[[], Players],
-    resets: Sequence[Reset],
+    resets: Sequence[EpisodeStart],
     *,
     in_flight: int = 1,
     spent: Callable[[Usage], object] = lambda usage: None,
@@ -99,7 +100,7 @@ def _kept(setup: bytes) -> _Kept:
     return _Kept(pickle.loads(setup)())
 
 
-def _play_unit(setup: bytes, resets: Sequence[Reset], in_flight: int) -> tuple[list[Episode], Usage]:
+def _play_unit(setup: bytes, resets: Sequence[EpisodeStart], in_flight: int) -> tuple[list[Episode], Usage]:
     """Play a unit, in a worker: return the records in the order of `resets`, and what the policy's model has used."""
     kept = _kept(setup)
     kept.begin()

@@ -22,10 +22,10 @@ from toolorchestra.agents.policies.base import Policy
 from toolorchestra.agents.policies.exploration import ExplorerPolicy, QueryingOraclePolicy
 from toolorchestra.agents.policies.reference import NoisyOraclePolicy, OraclePolicy
 from toolorchestra.algos.options.one_agent import TeacherName, TrainSFT
-from toolorchestra.algos.starts import Start, starts
 from toolorchestra.envs.masorchestra.teacher import DesignTeacher
 from toolorchestra.envs.records.episode import Episode, read_episodes
 from toolorchestra.envs.records.unjudged import named_outcome
+from toolorchestra.envs.starts import EpisodeStart, starts
 from toolorchestra.toolscale.common.errors import OptionError
 
 _RESPONSES = re.compile(r"<tool_response>\n(.*?)\n</tool_response>", re.DOTALL)
@@ -46,10 +46,10 @@ class Demonstration:
     context: int = 0
 
 
-def play_policy(env: gym.Env[Any, Any], policy: Policy, plays: Iterable[Start]) -> Iterator[Demonstration]:
+def play_policy(env: gym.Env[Any, Any], policy: Policy, plays: Iterable[EpisodeStart]) -> Iterator[Demonstration]:
     """Yield the episodes that a policy plays from these starts, those that were truncated left out."""
     for start in plays:
-        observation, info = env.reset(seed=start.seed, options=start.reset_options())
+        observation, info = env.reset(**start.arguments)
         tools, difficulty = tuple(info["tools"]), int(info.get("difficulty") or 0)
         total, over = 0.0, False
         policy.reset(env, observation, info)
@@ -61,10 +61,10 @@ def play_policy(env: gym.Env[Any, Any], policy: Policy, plays: Iterable[Start]) 
             yield Demonstration(until_last_action(map(structured, info["messages"])), tools, difficulty, solved)
 
 
-def first_messages(env: gym.Env[Any, Any], policy: Policy, plays: Iterable[Start]) -> Iterator[Demonstration]:
+def first_messages(env: gym.Env[Any, Any], policy: Policy, plays: Iterable[EpisodeStart]) -> Iterator[Demonstration]:
     """Yield the first message of a policy at each of these starts; it is not run, since its success is not needed."""
     for start in plays:
-        observation, info = env.reset(seed=start.seed, options=start.reset_options())
+        observation, info = env.reset(**start.arguments)
         policy.reset(env, observation, info)
         message = {"role": "assistant", "content": policy.act(observation, info)}
         yield Demonstration((*info["messages"], message), tuple(info["tools"]), int(info.get("difficulty") or 0))
@@ -176,7 +176,7 @@ def demonstrate(env: gym.Env[Any, Any], config: TrainSFT) -> tuple[list[Demonstr
             "rollout` and give them by --episodes, or train a --model without warm start."
         )
     plays = [start for level in starts(env, "train", config.levels).values() for start in level]
-    teacher = config.teacher or suitable_teacher(env.reset(options={"task_id": dict(plays[0].options)["task_id"]})[1])
+    teacher = config.teacher or suitable_teacher(env.reset(options={"task_id": plays[0].options["task_id"]})[1])
     several = [replace(start, seed=number) for number in range(config.replays) for start in plays]
     match teacher:
         case "explorer":

@@ -32,12 +32,12 @@ from toolorchestra.agents.messages.reading import read_message
 from toolorchestra.algos.activity import Watch, unwatched
 from toolorchestra.algos.rollout.sampling import AnySampler, Sample, SampleOne, draw_key, sample_one
 from toolorchestra.algos.rollout.trajectory import TokenTrajectory
-from toolorchestra.algos.starts import Start
 from toolorchestra.envs.play import Play
 from toolorchestra.envs.played import PlayedEpisode
 from toolorchestra.envs.records.calls_made import MadeCall, calls_made
 from toolorchestra.envs.records.episode import Episode
 from toolorchestra.envs.records.unjudged import INVALID_OUTCOMES, no_answer_after, no_answer_within
+from toolorchestra.envs.starts import EpisodeStart
 from toolorchestra.envs.step_threads import StepThreads
 
 
@@ -51,7 +51,7 @@ class RolloutRequest(NamedTuple):
     """
 
     group: int
-    start: Start
+    start: EpisodeStart
     seed: int | None = None
 
 
@@ -272,7 +272,7 @@ class RolloutEngine:
 
     def _start(self, env: gym.Env[Any, Any], request: RolloutRequest) -> _Slot:
         game = PlayedEpisode(env)
-        game.reset(seed=request.start.seed, options=request.start.reset_options())
+        game.reset(**request.start.arguments)
         info = game.info
         row = Row(
             group=request.group,

@@ -22,7 +22,6 @@ from toolorchestra.algos.activity import Watch, unwatched
 from toolorchestra.algos.hardware import distributed
 from toolorchestra.algos.rollout.sampling import AnySampler, SampleOne, draw_key, sample_one
 from toolorchestra.algos.rollout.trajectory import TokenTrajectory, TrainRow
-from toolorchestra.algos.starts import Start
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.play import Play
 from toolorchestra.envs.records.unjudged import (
@@ -32,6 +31,7 @@ from toolorchestra.envs.records.unjudged import (
     unjudged_error,
     unjudged_reason,
 )
+from toolorchestra.envs.starts import EpisodeStart
 from toolorchestra.envs.step_threads import StepThreads
 
 
@@ -204,11 +204,11 @@ class MultiAgentEngine:
         everywhere = distributed.gather(self.generated)
         return {f"{name}_tokens": float(sum(counts[name] for counts in everywhere)) for name in self.renderers}
 
-    def start(self, start: Start) -> Slot:
+    def start(self, start: EpisodeStart) -> Slot:
         """Start an episode and return its slot."""
-        self.env.reset(seed=start.seed, options=start.reset_options())
+        self.env.reset(**start.arguments)
         trajectories = {agent: TokenTrajectory() for agent in self.env.possible_agents}
-        return Slot(self.env.play.branch(), trajectories, seed=draw_key(start.seed, start.options))
+        return Slot(self.env.play.branch(), trajectories, seed=draw_key(start.seed, tuple(start.options.items())))
 
     def play(
         self,

@@ -14,8 +14,8 @@ from toolorchestra.agents.policies.reference import NoisyOraclePolicy, OraclePol
 from toolorchestra.algos.data.demonstrations import Demonstration, encode, play_policy, recorded, structured
 from toolorchestra.algos.rollout.engine import RolloutEngine, RolloutRequest
 from toolorchestra.algos.rollout.sampling import Sample
-from toolorchestra.algos.starts import Start, make_env, starts
 from toolorchestra.envs.records.episode import write_episodes
+from toolorchestra.envs.starts import EpisodeStart, make_env, starts
 from toolorchestra.envs.task_source import DomainSource, MixtureSource
 from toolorchestra.toolscale.common.errors import OptionError
 
@@ -27,7 +27,7 @@ def test_the_oracle_demonstrates_solved_episodes(good: list[Demonstration]) -> N
     assert {d.difficulty for d in good} == {1, 2, 3, 4, 5}
 
 
-def test_the_noisy_oracle_also_fails(plays: list[Start]) -> None:
+def test_the_noisy_oracle_also_fails(plays: list[EpisodeStart]) -> None:
     noisy = list(play_policy(make_env(ENV, {}), NoisyOraclePolicy(0, 0.8), plays * 3))
     assert 0.0 < sum(d.solved for d in noisy) / len(noisy) < 0.9
 
@@ -74,10 +74,10 @@ def test_demonstrations_are_laid_out_as_rollouts_are(renderer: CompactRenderer) 
     assert [0] * len(row.prompt_ids) + row.mask == mask
 
 
-def test_recorded_episodes_teach_what_was_played(tmp_path: Path, plays: list[Start]) -> None:
+def test_recorded_episodes_teach_what_was_played(tmp_path: Path, plays: list[EpisodeStart]) -> None:
     env = make_env(ENV, {})
     for start in plays[:4]:
-        play_episode(env, OraclePolicy(), seed=start.seed, options=start.reset_options())
+        play_episode(env, OraclePolicy(), **start.arguments)
         write_episodes(tmp_path / "e.jsonl", [env.unwrapped.episode])  # type: ignore[attr-defined]
     _, info = env.reset(seed=0)
     again = list(recorded(tmp_path / "e.jsonl", env))
@@ -91,7 +91,7 @@ def test_a_protocol_that_ends_by_a_call_and_adds_to_what_is_shown_is_learnt_as_i
     plays = [level[0] for level in starts(env, "train", ()).values()]
     live = list(play_policy(env, SelfRefine(), plays))
     for start in plays:
-        play_episode(env, SelfRefine(), seed=start.seed, options=start.reset_options())
+        play_episode(env, SelfRefine(), **start.arguments)
         write_episodes(tmp_path / "e.jsonl", [env.unwrapped.episode])  # type: ignore[attr-defined]
     again = list(recorded(tmp_path / "e.jsonl", env))
     assert [d.solved for d in again] == [d.solved for d in live]

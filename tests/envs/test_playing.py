@@ -13,8 +13,9 @@ from toolorchestra.agents.chat.base import ChatRequest, Completion, Meter, Scrip
 from toolorchestra.agents.policies.base import Policy
 from toolorchestra.agents.policies.chat_policy import ChatPolicy
 from toolorchestra.agents.policies.registry import make_policy
-from toolorchestra.envs.playing import Reset, play_all, play_many
+from toolorchestra.envs.playing import play_all, play_many
 from toolorchestra.envs.records.episode import Episode
+from toolorchestra.envs.starts import EpisodeStart
 from toolorchestra.envs.tool_calling import ToolCallingPlay
 from toolorchestra.toolscale.common.errors import ExpertError
 
@@ -27,8 +28,8 @@ def make_env(make_env: Callable[..., Any]) -> Callable[..., Any]:
     return functools.partial(make_env, answer="text")
 
 
-def resets(count: int) -> list[Reset]:
-    return [Reset(seed, {"split": "all"}) for seed in range(count)]
+def resets(count: int) -> list[EpisodeStart]:
+    return [EpisodeStart(seed, {"split": "all"}) for seed in range(count)]
 
 
 def test_how_many_are_in_progress_changes_no_episode(make_env: Make) -> None:
