@@ -28,8 +28,8 @@ from toolorchestra.agents.policies.base import Policy
 from toolorchestra.agents.policies.baselines import Baseline
 from toolorchestra.agents.policies.registry import POLICIES
 from toolorchestra.cli.environments import environment
-from toolorchestra.envs.playing import play_many
 from toolorchestra.envs.records.recording import Tally
+from toolorchestra.envs.run_episodes import run_episodes
 from toolorchestra.envs.starts import EpisodeStart
 
 ENVIRONMENTS: dict[str, dict[str, Any]] = {
@@ -65,7 +65,7 @@ def play(name: str, options: dict[str, Any], policy: Callable[[], Policy], tasks
     """Return the summary of one episode of each task."""
     resets = [EpisodeStart(number, {"task_id": task}) for number, task in enumerate(tasks)]
     played = Tally(())
-    for episode in play_many(lambda: environment(name, **options), policy, resets):
+    for episode in run_episodes(lambda: environment(name, **options), policy, resets):
         played.add(episode)  # type: ignore[arg-type]  # simulated experts never fail to be reached
     summary = played.summary()
     return {key: summary[key] for key in KEPT}

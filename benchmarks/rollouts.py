@@ -33,7 +33,7 @@ from toolorchestra.agents.chat.openai_chat import OpenAIChat
 from toolorchestra.agents.policies.chat_policy import ChatPolicy
 from toolorchestra.algos.rollout.engine import RolloutEngine, RolloutRequest
 from toolorchestra.algos.rollout.sampling import Sample
-from toolorchestra.envs.playing import play_many
+from toolorchestra.envs.run_episodes import run_episodes
 from toolorchestra.envs.starts import EpisodeStart, make_env
 
 HERE = Path(__file__).parent
@@ -100,7 +100,7 @@ def play(url: str, episodes: int, in_flight: int) -> dict[str, Any]:
     began, worked = time.perf_counter(), time.process_time()
     with OpenAIChat(url, "m", max_concurrency=in_flight) as model:
         resets = [EpisodeStart(n, {"split": "test"}) for n in range(episodes)]
-        found = list(play_many(envs.pop, lambda: ChatPolicy(model), resets, in_flight=in_flight))
+        found = list(run_episodes(envs.pop, lambda: ChatPolicy(model), resets, in_flight=in_flight))
     seconds, cpu = time.perf_counter() - began, time.process_time() - worked
     assert all(len(one.turns) == REPLIES for one in found)
     with urllib.request.urlopen(url.replace("/v1", "/count")) as counted:

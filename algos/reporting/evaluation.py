@@ -24,8 +24,8 @@ from toolorchestra.algos.rollout.engine import RolloutEngine, RolloutRequest, Ro
 from toolorchestra.algos.rollout.generation import Generation
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot
 from toolorchestra.algos.rollout.team_generation import TeamGeneration
-from toolorchestra.envs.playing import play_all
 from toolorchestra.envs.records.unjudged import INVALID_OUTCOMES, require_judged
+from toolorchestra.envs.run_episodes import run_all
 from toolorchestra.envs.starts import EpisodeStart
 from toolorchestra.toolscale.answers.answers import equal, final_answer
 from toolorchestra.toolscale.common.jsonl import write_jsonl
@@ -135,7 +135,7 @@ def reference(
 ) -> list[float | None]:
     """Return the outcomes of a reference policy, one episode per start, `in_flight` of them at a time."""
     outcomes: list[float | None] = []
-    for one in play_all(make_env, make_policy, plays, in_flight=in_flight):
+    for one in run_all(make_env, make_policy, plays, in_flight=in_flight):
         outcomes.append(None if one.outcome in INVALID_OUTCOMES else float(one.outcome == "solved"))
     return outcomes
 

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 from toolorchestra.agents.builtin.compact_renderer import CompactRenderer
 from toolorchestra.agents.builtin.model import build_renderer
 from toolorchestra.agents.policies.reference import OraclePolicy
-from toolorchestra.algos.data.demonstrations import Demonstration, play_policy
+from toolorchestra.algos.data.demonstrations import Demonstration, demonstrated
 from toolorchestra.algos.reporting import report
 from toolorchestra.envs.starts import EpisodeStart, make_env, starts
 
@@ -32,7 +32,7 @@ def plays() -> list[EpisodeStart]:
 
 @pytest.fixture(scope="module")
 def good(plays: list[EpisodeStart]) -> list[Demonstration]:
-    return list(play_policy(make_env(ENV, {}), OraclePolicy(), plays))
+    return list(demonstrated(make_env(ENV, {}), OraclePolicy(), plays))
 
 
 @pytest.fixture(scope="module")

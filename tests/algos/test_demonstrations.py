@@ -11,7 +11,7 @@ from toolorchestra.agents.builtin.model import build_renderer
 from toolorchestra.agents.policies.base import play_episode
 from toolorchestra.agents.policies.baselines import SelfRefine
 from toolorchestra.agents.policies.reference import NoisyOraclePolicy, OraclePolicy
-from toolorchestra.algos.data.demonstrations import Demonstration, encode, play_policy, recorded, structured
+from toolorchestra.algos.data.demonstrations import Demonstration, demonstrated, encode, recorded, structured
 from toolorchestra.algos.rollout.engine import RolloutEngine, RolloutRequest
 from toolorchestra.algos.rollout.sampling import Sample
 from toolorchestra.envs.records.episode import write_episodes
@@ -28,7 +28,7 @@ def test_the_oracle_demonstrates_solved_episodes(good: list[Demonstration]) -> N
 
 
 def test_the_noisy_oracle_also_fails(plays: list[EpisodeStart]) -> None:
-    noisy = list(play_policy(make_env(ENV, {}), NoisyOraclePolicy(0, 0.8), plays * 3))
+    noisy = list(demonstrated(make_env(ENV, {}), NoisyOraclePolicy(0, 0.8), plays * 3))
     assert 0.0 < sum(d.solved for d in noisy) / len(noisy) < 0.9
 
 
@@ -56,7 +56,7 @@ def test_all_calls_of_the_oracle_can_be_written_in_the_compact_language(
 
 def test_demonstrations_are_laid_out_as_rollouts_are(renderer: CompactRenderer) -> None:
     start = starts(make_env(ENV, {}), "train", (2,))[2][0]
-    (demonstration,) = play_policy(make_env(ENV, {}), OraclePolicy(), [start])
+    (demonstration,) = demonstrated(make_env(ENV, {}), OraclePolicy(), [start])
     ids, mask = encode(renderer, demonstration)
 
     def recite(prompts, limits, keys):  # type: ignore[no-untyped-def]
@@ -81,7 +81,7 @@ def test_recorded_episodes_teach_what_was_played(tmp_path: Path, plays: list[Epi
         write_episodes(tmp_path / "e.jsonl", [env.unwrapped.episode])  # type: ignore[attr-defined]
     _, info = env.reset(seed=0)
     again = list(recorded(tmp_path / "e.jsonl", env))
-    live = list(play_policy(env, OraclePolicy(), plays[:4]))
+    live = list(demonstrated(env, OraclePolicy(), plays[:4]))
     renderer = build_renderer(info["tools"], [d.messages for d in live])
     assert [encode(renderer, d) for d in again] == [encode(renderer, d) for d in live]
 
@@ -89,7 +89,7 @@ def test_recorded_episodes_teach_what_was_played(tmp_path: Path, plays: list[Epi
 def test_a_protocol_that_ends_by_a_call_and_adds_to_what_is_shown_is_learnt_as_it_was_played(tmp_path: Path) -> None:
     env = make_env("ParaManager-Math-v0", {})
     plays = [level[0] for level in starts(env, "train", ()).values()]
-    live = list(play_policy(env, SelfRefine(), plays))
+    live = list(demonstrated(env, SelfRefine(), plays))
     for start in plays:
         play_episode(env, SelfRefine(), **start.arguments)
         write_episodes(tmp_path / "e.jsonl", [env.unwrapped.episode])  # type: ignore[attr-defined]

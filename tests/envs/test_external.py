@@ -197,15 +197,15 @@ def test_an_exception_ends_that_episode_only(
 
 def test_episodes_that_cannot_be_reset_are_recorded_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     from toolorchestra.envs.multiagent.views import CurrentAgentEnv, RandomMessages
-    from toolorchestra.envs.playing import play_all
     from toolorchestra.envs.records.recording import Tally
+    from toolorchestra.envs.run_episodes import run_all
 
     env = make_multiagent("guessing:game")
     kind = type(env._external)
     reset, count = kind.reset, iter(range(99))
     monkeypatch.setattr(kind, "reset", lambda self, **given: reset(self, **given) if next(count) % 2 else 1 / 0)
     write = random_messages("guessing:game")
-    played = play_all(
+    played = run_all(
         lambda: CurrentAgentEnv(env), lambda: RandomMessages(write), [EpisodeStart(n, {}) for n in range(4)], retries=0
     )
     assert [one.outcome for one in played] == ["infra_error", "failed", "infra_error", "failed"]

@@ -12,8 +12,8 @@ from toolorchestra.agents.chat.base import Price
 from toolorchestra.agents.chat.openai_chat import OpenAIChat
 from toolorchestra.agents.policies.chat_policy import ChatPolicy
 from toolorchestra.envs.bridges.endpoint import play
-from toolorchestra.envs.playing import play_all
 from toolorchestra.envs.records.episode import Episode
+from toolorchestra.envs.run_episodes import run_all
 from toolorchestra.envs.starts import EpisodeStart
 
 ENV = "ToolOrchestra-Restaurant-v0"
@@ -41,6 +41,6 @@ def test_a_rollout_of_20_episodes_at_transformers_serve_records_20(served: str, 
     resets = [EpisodeStart(seed, {}) for seed in range(20)]
     with OpenAIChat(served, str(caller_model), stream=True, price=Price(1, 1)) as chat:
         policy = partial(ChatPolicy, chat, max_tokens=40)
-        played = play_all(lambda: gym.make(ENV, tools=["get_dish"], max_turns=2), policy, resets, in_flight=4)
+        played = run_all(lambda: gym.make(ENV, tools=["get_dish"], max_turns=2), policy, resets, in_flight=4)
         assert chat.meter.usage.cost > 0
     assert [one.outcome for one in played if isinstance(one, Episode)] == ["failed"] * 20

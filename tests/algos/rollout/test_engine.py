@@ -16,7 +16,7 @@ from toolorchestra.agents.builtin.compact_renderer import CompactRenderer
 from toolorchestra.agents.builtin.model import build_model
 from toolorchestra.agents.builtin.renderer import Decoded
 from toolorchestra.algos.hardware.batching import bundles
-from toolorchestra.algos.rollout import sampling
+from toolorchestra.algos.rollout import engine, sampling
 from toolorchestra.algos.rollout.engine import RolloutEngine, RolloutRequest
 from toolorchestra.algos.rollout.sampling import ModelSampler, Sample
 from toolorchestra.envs.starts import EpisodeStart, make_env, starts
@@ -127,14 +127,15 @@ def test_each_turn_begins_with_all_ids_of_the_turns_before() -> None:
     assert whole[: len(prompts[-1])] == prompts[-1]
 
 
-def test_a_renderer_that_rewrites_history_is_caught() -> None:
-    class Rewriting(RolloutEngine):
-        def _step(self, slot: Any, sample: Sample) -> None:
-            super()._step(slot, sample)
-            slot.trajectory.ids[0] = RENDERER.index["<unk>"]
+def test_a_renderer_that_rewrites_history_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Rewriting(engine.TokenRun):
+        def _acted(self, action: Any, *, taken: bool) -> None:
+            super()._acted(action, taken=taken)
+            self.trajectory.ids[0] = RENDERER.index["<unk>"]
 
+    monkeypatch.setattr(engine, "TokenRun", Rewriting)
     with pytest.raises(AssertionError, match="does not begin with all earlier ids"):
-        Rewriting(Shop, RENDERER).play(Script(), ask("fig"))
+        RolloutEngine(Shop, RENDERER).play(Script(), ask("fig"))
 
 
 def test_an_infrastructure_error_is_played_again() -> None:
