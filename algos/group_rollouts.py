@@ -30,9 +30,9 @@ from toolorchestra.algos.rollout.engine import RolloutEngine, RolloutRequest, Ro
 from toolorchestra.algos.rollout.generation import Generation
 from toolorchestra.algos.rollout.kept_rollouts import KeptRollout, RolloutKeeper
 from toolorchestra.algos.rollout.sampling import AnySampler
-from toolorchestra.algos.starts import Start
 from toolorchestra.envs.records.unjudged import unjudged_error
 from toolorchestra.envs.rewards import preference_rewards
+from toolorchestra.envs.starts import EpisodeStart
 from toolorchestra.toolscale.common.errors import OptionError
 
 _LOG = logging.getLogger(__name__)
@@ -51,13 +51,15 @@ class Curriculum:
         open: Number of levels open.
     """
 
-    def __init__(self, tasks: Mapping[int, Sequence[Start]], *, open_at: float = 0.7, memory: float = 0.95) -> None:
+    def __init__(
+        self, tasks: Mapping[int, Sequence[EpisodeStart]], *, open_at: float = 0.7, memory: float = 0.95
+    ) -> None:
         self.tasks = {level: list(plays) for level, plays in sorted(tasks.items()) if plays}
         self.open_at, self.memory = open_at, memory
         self.success: dict[int, float | None] = dict.fromkeys(self.tasks)
         self.open = 1 if open_at > 0 else len(self.tasks)
 
-    def draw(self, count: int, rng: random.Random) -> list[tuple[int, Start]]:
+    def draw(self, count: int, rng: random.Random) -> list[tuple[int, EpisodeStart]]:
         """Return tasks to play with their levels; levels neither mastered nor hopeless come oftener."""
         levels = list(self.tasks)[: self.open]
         weights = [1.0 if (p := self.success[level]) is None else 0.1 + 4 * p * (1 - p) for level in levels]

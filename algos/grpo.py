@@ -50,8 +50,8 @@ from toolorchestra.algos.reporting.stats import Interval, known_mean, paired_boo
 from toolorchestra.algos.rollout.engine import RolloutEngine, Row
 from toolorchestra.algos.rollout.generation import Generation, make_generation
 from toolorchestra.algos.rollout_worker import AsyncGroupRollouts
-from toolorchestra.algos.starts import Start, make_env, starts
 from toolorchestra.algos.trainer import Report, Trainer, checkpoint_to_resume, run_script
+from toolorchestra.envs.starts import EpisodeStart, make_env, starts
 from toolorchestra.toolscale.common.errors import OptionError
 
 if TYPE_CHECKING:
@@ -248,9 +248,9 @@ class SingleAgentTrainer(Trainer[TrainGRPO, PolicyScores]):
         require_room(map(self._prompt, spread(self.held_out, PROMPTS)), self.engine.max_ids)
         require_round_trip(self.env, self.policy.renderer, self.held_out[0])
 
-    def _prompt(self, start: Start) -> tuple[str, int]:
+    def _prompt(self, start: EpisodeStart) -> tuple[str, int]:
         """Return a task and the ids of its prompt."""
-        observation, info = self.env.reset(seed=start.seed, options=start.reset_options())
+        observation, info = self.env.reset(**start.arguments)
         messages = info.get("messages") or [{"role": "user", "content": str(observation)}]
         ids = self.policy.renderer.encode_prompt(list(messages), list(info.get("tools") or ()))
         return str(info.get("task_id", start.seed)), len(ids)

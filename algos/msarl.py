@@ -46,10 +46,10 @@ from toolorchestra.algos.options.several_agents import NestedRule, TrainMSARL
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot, unjudged_share
 from toolorchestra.algos.rollout.sampling import AnySampler
 from toolorchestra.algos.rollout.trajectory import TrainRow
-from toolorchestra.algos.starts import Start
 from toolorchestra.algos.team_learner import ClippedLearner
 from toolorchestra.algos.trainer import run_script
 from toolorchestra.envs.msarl.play import REASONER, MSARLPlay
+from toolorchestra.envs.starts import EpisodeStart
 
 
 @dataclass
@@ -77,7 +77,7 @@ class Branches:
 def play_nested(
     engine: MultiAgentEngine,
     samplers: Mapping[str, AnySampler],
-    starts: Sequence[Start],
+    starts: Sequence[EpisodeStart],
     *,
     paths: int,
     interpretations: int,

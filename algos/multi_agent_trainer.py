@@ -36,12 +36,12 @@ from toolorchestra.algos.reporting.evaluation import Scores, evaluate_agents
 from toolorchestra.algos.reporting.stats import crossed_bootstrap, paired_bootstrap
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine
 from toolorchestra.algos.rollout.team_generation import make_team_generation
-from toolorchestra.algos.starts import Start
 from toolorchestra.algos.teachers import teacher_of
 from toolorchestra.algos.team_learner import TeamLearner
 from toolorchestra.algos.trainer import Report, Trainer, open_run, remove_checkpoints
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.records.episode import Episode, read_episodes
+from toolorchestra.envs.starts import EpisodeStart
 from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.common.writing import write_whole
 
@@ -52,7 +52,7 @@ SFT_RATE = 2e-3
 _MAX_NAMED = 12  # of the words that the built-in model does not know
 
 
-def known_tasks(config: TrainTeam, env: MultiAgentEnv, split: str) -> list[Start]:
+def known_tasks(config: TrainTeam, env: MultiAgentEnv, split: str) -> list[EpisodeStart]:
     """Return the starts of a split's episodes; for built-in models, only of tasks that the teacher can teach."""
     all_tasks = env.source.tasks(split)
     tasks = [task for task in all_tasks if not config.levels or task.difficulty in config.levels]
@@ -70,7 +70,7 @@ def known_tasks(config: TrainTeam, env: MultiAgentEnv, split: str) -> list[Start
             f"{f' of the kinds {list(config.kinds)}' if config.kinds else ''}"
             f"{' that a built-in model can be taught' if config.small else ''}; it has difficulties {levels}."
         )
-    return [Start(0, (("task_id", task.id),)) for task in tasks]
+    return [EpisodeStart(0, {"task_id": task.id}) for task in tasks]
 
 
 def warm_up(config: TrainTeam, env: MultiAgentEnv, report: Report) -> dict[str, TokenPolicy]:
@@ -166,7 +166,7 @@ def _read_by_agents(episode: Episode) -> Iterator[str]:
         yield from turn.observations.values()
 
 
-MakeLearner = Callable[[MultiAgentEngine, dict[str, TokenPolicy], list[Start]], TeamLearner[Any, Any]]
+MakeLearner = Callable[[MultiAgentEngine, dict[str, TokenPolicy], list[EpisodeStart]], TeamLearner[Any, Any]]
 """Makes a learner from an engine, the policies that it updates in place, and the starts to train on."""
 
 
@@ -200,7 +200,7 @@ class MultiAgentTrainer(Trainer[TrainTeam, Scores]):
         """Make or load the policies, teach them, and write them to a folder, if one is given."""
         save_policies(warm_up(self.config, self.env, report), folder)
 
-    def _prompt(self, start: Start) -> tuple[str, int]:
+    def _prompt(self, start: EpisodeStart) -> tuple[str, int]:
         """Return a task, and the ids that the agent who moves first reads of it."""
         slot = self.engine.start(start)
         renderer = self.policies[self.engine.policies[slot.play.current_agent]].renderer

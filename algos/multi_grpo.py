@@ -41,13 +41,13 @@ from toolorchestra.algos.reporting.stats import known_mean
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot, unjudged_share
 from toolorchestra.algos.rollout.sampling import AnySampler
 from toolorchestra.algos.rollout.trajectory import TrainRow
-from toolorchestra.algos.starts import Start
 from toolorchestra.algos.team_learner import ClippedLearner
 from toolorchestra.algos.trainer import run_script
+from toolorchestra.envs.starts import EpisodeStart
 
 
 def play_groups(
-    engine: MultiAgentEngine, samplers: Mapping[str, AnySampler], starts: Sequence[Start], size: int
+    engine: MultiAgentEngine, samplers: Mapping[str, AnySampler], starts: Sequence[EpisodeStart], size: int
 ) -> list[list[Slot]]:
     """Play each task `size` times from the same start, noise included, and return the slots of each.
 

@@ -34,9 +34,9 @@ from toolorchestra.algos.options.model_card import card, write_cards
 from toolorchestra.algos.options.one_agent import TrainSFT
 from toolorchestra.algos.options.options import LearnerOptions
 from toolorchestra.algos.options.precision import require_hardware, save_policy, start_policy
-from toolorchestra.algos.starts import make_env, starts
 from toolorchestra.algos.trainer import Report, checkpoint_to_resume, open_run, run_script
 from toolorchestra.envs.registration import is_multiagent
+from toolorchestra.envs.starts import make_env, starts
 
 NOISY_FROM, NOISY_SHARE = 0.75, 0.5
 """Point of the training from which noisy episodes are used, and their share: until then a model learns the format."""

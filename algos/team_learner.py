@@ -30,7 +30,7 @@ from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine
 from toolorchestra.algos.rollout.sampling import AnySampler
 from toolorchestra.algos.rollout.team_generation import TeamGeneration
 from toolorchestra.algos.rollout.trajectory import TrainRow, row_logps
-from toolorchestra.algos.starts import Start
+from toolorchestra.envs.starts import EpisodeStart
 
 _LOG = logging.getLogger(__name__)
 _KEPT_ROWS = 8  # of each agent, where rollouts are kept
@@ -147,7 +147,7 @@ class TeamLearner(ABC, Generic[C, U]):
         config: C,
         engine: MultiAgentEngine,
         policies: Mapping[str, TokenPolicy],
-        tasks: Sequence[Start],
+        tasks: Sequence[EpisodeStart],
         updater: Callable[[TokenPolicy, C], U],
     ) -> None:
         self.config, self.engine, self.policies, self.tasks = config, engine, policies, tasks
@@ -272,7 +272,7 @@ class ClippedLearner(TeamLearner[K, ClippedUpdater]):
     """A learner whose policies are updated by the clipped objective."""
 
     def __init__(
-        self, config: K, engine: MultiAgentEngine, policies: Mapping[str, TokenPolicy], tasks: Sequence[Start]
+        self, config: K, engine: MultiAgentEngine, policies: Mapping[str, TokenPolicy], tasks: Sequence[EpisodeStart]
     ) -> None:
         super().__init__(config, engine, policies, tasks, ClippedUpdater)
         self._keeper = RolloutKeeper(config.output, config.keep_rollouts)

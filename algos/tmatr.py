@@ -50,9 +50,9 @@ from toolorchestra.algos.reporting.evaluation import Scores
 from toolorchestra.algos.reporting.stats import Interval, known_mean, paired_bootstrap
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot, unjudged_share
 from toolorchestra.algos.rollout.trajectory import TrainRow, row_logps
-from toolorchestra.algos.starts import Start
 from toolorchestra.algos.team_learner import PolicyUpdater, TeamLearner, warn_of_nothing
 from toolorchestra.algos.trainer import run_script
+from toolorchestra.envs.starts import EpisodeStart
 from toolorchestra.toolscale.common.errors import UnknownNameError
 from toolorchestra.toolscale.common.writing import write_whole
 
@@ -167,7 +167,11 @@ class OnlineDPO(TeamLearner[TrainTMATR, DPOUpdater]):
     """The learner: rollouts of the team as it is, pairs, and an update of the agents whose turn it is."""
 
     def __init__(
-        self, config: TrainTMATR, engine: MultiAgentEngine, policies: Mapping[str, TokenPolicy], tasks: Sequence[Start]
+        self,
+        config: TrainTMATR,
+        engine: MultiAgentEngine,
+        policies: Mapping[str, TokenPolicy],
+        tasks: Sequence[EpisodeStart],
     ) -> None:
         super().__init__(config, engine, policies, tasks, DPOUpdater)
         self.agents = tuple(engine.policies)

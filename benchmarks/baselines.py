@@ -28,8 +28,9 @@ from toolorchestra.agents.policies.base import Policy
 from toolorchestra.agents.policies.baselines import Baseline
 from toolorchestra.agents.policies.registry import POLICIES
 from toolorchestra.cli.environments import environment
-from toolorchestra.envs.playing import Reset, play_many
 from toolorchestra.envs.records.recording import Tally
+from toolorchestra.envs.run_episodes import run_episodes
+from toolorchestra.envs.starts import EpisodeStart
 
 ENVIRONMENTS: dict[str, dict[str, Any]] = {
     "ToolOrchestra-Math-v0": {"tools": "full"},
@@ -62,9 +63,9 @@ KEPT = ("episodes", "success", "interval", "cost", "clock", "turns", "calls")
 
 def play(name: str, options: dict[str, Any], policy: Callable[[], Policy], tasks: list[str]) -> dict[str, Any]:
     """Return the summary of one episode of each task."""
-    resets = [Reset(number, {"task_id": task}) for number, task in enumerate(tasks)]
+    resets = [EpisodeStart(number, {"task_id": task}) for number, task in enumerate(tasks)]
     played = Tally(())
-    for episode in play_many(lambda: environment(name, **options), policy, resets):
+    for episode in run_episodes(lambda: environment(name, **options), policy, resets):
         played.add(episode)  # type: ignore[arg-type]  # simulated experts never fail to be reached
     summary = played.summary()
     return {key: summary[key] for key in KEPT}

@@ -25,7 +25,7 @@ from toolorchestra.agents.builtin.chat_template_renderer import ChatTemplateRend
 from toolorchestra.agents.builtin.model import chat_renderer
 from toolorchestra.algos.data.round_trip import oracle_reward
 from toolorchestra.algos.options.smoke import tiny_tokenizer
-from toolorchestra.algos.starts import Start
+from toolorchestra.envs.starts import EpisodeStart
 from toolorchestra.toolscale.common.errors import OptionError
 
 MARK = re.compile(r"<\|?/?[\w▁｜|]+\|?>|<｜[^<>｜]+｜>|\[/?[A-Z_]+\]|<\|\"\|>")
@@ -50,7 +50,7 @@ def renderer_of(file: Path, tokenizer: Any) -> ChatTemplateRenderer:
 
 def earned(env: Any, seed: int, renderer: ChatTemplateRenderer | None) -> tuple[float, list[Any]]:
     """Return what the oracle earns with its words as they are, or as they come back from a renderer, and its calls."""
-    total = oracle_reward(env, Start(seed), renderer)
+    total = oracle_reward(env, EpisodeStart(seed), renderer)
     return total, [(call.name, call.arguments, str(call.status)) for call in env.unwrapped.episode.calls]
 
 

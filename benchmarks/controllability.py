@@ -41,8 +41,8 @@ from toolorchestra.algos.options.one_agent import Filter, TrainGRPO
 from toolorchestra.algos.reporting.evaluation import evaluate
 from toolorchestra.algos.reporting.report import RunLog
 from toolorchestra.algos.reporting.stats import paired_bootstrap
-from toolorchestra.algos.starts import Start, make_env, starts
 from toolorchestra.envs.rewards import Preference, preference_rewards
+from toolorchestra.envs.starts import EpisodeStart, make_env, starts
 from toolorchestra.toolscale.common.errors import UnknownNameError
 
 Weights = dict[str, dict[str, float]]
@@ -196,7 +196,7 @@ def train(config: TrainGRPO, start: Path) -> float:
     return round(time.perf_counter() - began, 1)
 
 
-def greedily(config: TrainGRPO, policy: Path, tasks: Sequence[Start], samples: int) -> Played:
+def greedily(config: TrainGRPO, policy: Path, tasks: Sequence[EpisodeStart], samples: int) -> Played:
     """Return what a policy does at temperature 0; a task's episodes differ in their seeds."""
     loaded = TokenPolicy.load(policy)
     engine = grpo.make_engine(config, loaded.renderer)
@@ -207,13 +207,11 @@ def greedily(config: TrainGRPO, policy: Path, tasks: Sequence[Start], samples: i
     return [found[n : n + samples] for n in range(0, len(found), samples)]
 
 
-def scripted(env: Any, policy: Policy, tasks: Sequence[Start], samples: int) -> Played:
+def scripted(env: Any, policy: Policy, tasks: Sequence[EpisodeStart], samples: int) -> Played:
     """Return what a scripted policy does."""
     played: Played = []
     for task in tasks:
-        episodes = [
-            play_episode(env, policy, seed=1000 + number, options=task.reset_options()) for number in range(samples)
-        ]
+        episodes = [play_episode(env, policy, seed=1000 + number, options=task.options) for number in range(samples)]
         played.append([(float(info["outcome"] == "solved"), info["M"]) for info in episodes])
     return played
 

@@ -15,7 +15,7 @@ import gymnasium as gym
 from toolorchestra.agents.builtin.renderer import Decoded
 from toolorchestra.algos.rollout.engine import RolloutEngine, RolloutRequest
 from toolorchestra.algos.rollout.sampling import ModelSampler, Sample
-from toolorchestra.algos.starts import Start
+from toolorchestra.envs.starts import EpisodeStart
 
 
 class SlowTool(gym.Env[str, Any]):
@@ -121,7 +121,7 @@ def idle_shares(
         partial(SlowTool, turns, seconds), another, in_flight=environments, max_turns=turns, max_turn_ids=written
     )
     sampler, began = busy(another), time.perf_counter()
-    engine.play(sampler, [RolloutRequest(n, Start(n)) for n in range(2 * environments)])
+    engine.play(sampler, [RolloutRequest(n, EpisodeStart(n)) for n in range(2 * environments)])
     found["asynchronous_seconds"] = time.perf_counter() - began
     found["asynchronous_idle"] = 1 - sampler.seconds / found["asynchronous_seconds"]
     return {name: round(value, 4) for name, value in found.items()}

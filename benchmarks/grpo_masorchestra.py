@@ -106,7 +106,7 @@ def by_axis(folder: Path, file: Path, samples: int = 2) -> HeldOut:
     from toolorchestra.algos import grpo
     from toolorchestra.algos.options.one_agent import TrainGRPO
     from toolorchestra.algos.reporting.evaluation import PolicyScores, evaluate
-    from toolorchestra.algos.starts import make_env, starts
+    from toolorchestra.envs.starts import make_env, starts
 
     prepare_torch(1)
     config = TrainGRPO(env="MASOrchestra-High-Custom-v0", env_options={"tasks": str(file)}, in_flight=IN_FLIGHT)

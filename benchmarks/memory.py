@@ -33,7 +33,7 @@ from toolorchestra.algos.options.precision import start_policy
 from toolorchestra.algos.rollout.generation import Generation
 from toolorchestra.algos.rollout.sampling import ModelSampler
 from toolorchestra.algos.rollout.trajectory import TokenTrajectory
-from toolorchestra.algos.starts import Start
+from toolorchestra.envs.starts import EpisodeStart
 
 CASES: tuple[dict[str, Any], ...] = (
     {},
@@ -107,7 +107,7 @@ class SampledRows:
 
     def __init__(self, config: TrainGRPO, renderer: Any, length: int, written: int, turns: int) -> None:
         self.config, self.renderer, self.length, self.written, self.turns = config, renderer, length, written, turns
-        self.start, self.metrics, self.curriculum = None, {"reward": 0.0}, Curriculum({1: [Start(0)]})
+        self.start, self.metrics, self.curriculum = None, {"reward": 0.0}, Curriculum({1: [EpisodeStart(0)]})
         self.generation = Generation(config.memory)
 
     def close(self) -> None:

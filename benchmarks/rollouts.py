@@ -33,8 +33,8 @@ from toolorchestra.agents.chat.openai_chat import OpenAIChat
 from toolorchestra.agents.policies.chat_policy import ChatPolicy
 from toolorchestra.algos.rollout.engine import RolloutEngine, RolloutRequest
 from toolorchestra.algos.rollout.sampling import Sample
-from toolorchestra.algos.starts import Start, make_env
-from toolorchestra.envs.playing import Reset, play_many
+from toolorchestra.envs.run_episodes import run_episodes
+from toolorchestra.envs.starts import EpisodeStart, make_env
 
 HERE = Path(__file__).parent
 ENV = "ToolOrchestra-Restaurant-v0"
@@ -84,7 +84,7 @@ def steps(episodes: int, turns: int, in_flight: int, seconds: Callable[[int, int
     """Play an environment whose steps sleep, by the engine of training."""
     engine = RolloutEngine(lambda: Sleeping(seconds, turns), RENDERER, in_flight=in_flight)
     began = time.perf_counter()
-    engine.play(write, [RolloutRequest(n, Start(n)) for n in range(episodes)])
+    engine.play(write, [RolloutRequest(n, EpisodeStart(n)) for n in range(episodes)])
     taken = time.perf_counter() - began
     alone = ideal([sum(seconds(n, turn) for turn in range(turns)) for n in range(episodes)], in_flight)
     return {"seconds": taken, "ideal": alone, "ratio": taken / alone}
@@ -99,8 +99,8 @@ def play(url: str, episodes: int, in_flight: int) -> dict[str, Any]:
     first = {"seconds": time.perf_counter() - began, "cpu": time.process_time() - worked}
     began, worked = time.perf_counter(), time.process_time()
     with OpenAIChat(url, "m", max_concurrency=in_flight) as model:
-        resets = [Reset(n, {"split": "test"}) for n in range(episodes)]
-        found = list(play_many(envs.pop, lambda: ChatPolicy(model), resets, in_flight=in_flight))
+        resets = [EpisodeStart(n, {"split": "test"}) for n in range(episodes)]
+        found = list(run_episodes(envs.pop, lambda: ChatPolicy(model), resets, in_flight=in_flight))
     seconds, cpu = time.perf_counter() - began, time.process_time() - worked
     assert all(len(one.turns) == REPLIES for one in found)
     with urllib.request.urlopen(url.replace("/v1", "/count")) as counted:

@@ -32,9 +32,9 @@ from typing import Any, Literal
 from harness import PACKAGES, cli, median, save
 
 from toolorchestra.cli.rollout import RolloutCommand
-from toolorchestra.envs.playing import Reset
-from toolorchestra.envs.recording_units import Players, play_units
+from toolorchestra.envs.recording_units import Makers, run_units
 from toolorchestra.envs.records.episode import Episode
+from toolorchestra.envs.starts import EpisodeStart
 from toolorchestra.toolscale.workers.processes import ProcessExecutor
 from toolorchestra.toolscale.workers.units import Executor, InProcess, Unit
 
@@ -58,10 +58,8 @@ class SharingNothing:
 def play_alone(env: str, policy: Any, seeds: range) -> list[bytes]:
     """Play in this process, and return the records."""
     command = RolloutCommand(env=env, policy=policy)
-    resets = [Reset(seed, {"split": "test", "difficulty": None}) for seed in seeds]
-    return [
-        one.to_json() for one in play_units(InProcess(), env, _players(command), resets) if isinstance(one, Episode)
-    ]
+    starts = [EpisodeStart(seed, {"split": "test", "difficulty": None}) for seed in seeds]
+    return [one.to_json() for one in run_units(InProcess(), env, _makers(command), starts) if isinstance(one, Episode)]
 
 
 def play_and_keep(env: str, policy: Any, seeds: range) -> int:
@@ -69,17 +67,17 @@ def play_and_keep(env: str, policy: Any, seeds: range) -> int:
     return len(play_alone(env, policy, seeds))
 
 
-def _players(command: RolloutCommand) -> Callable[[], Players]:
+def _makers(command: RolloutCommand) -> Callable[[], Makers]:
     """Return what makes the environment and the policy of a process, which keeps its environment."""
     key = (command.env, command.policy)
     if key not in _KEPT:
-        make_env, make_policy = command._players()
+        make_env, make_policy = command._makers()
         env = make_env()
         _KEPT[key] = (lambda: env, make_policy)
     return lambda: _KEPT[key]
 
 
-_KEPT: dict[Any, Players] = {}
+_KEPT: dict[Any, Makers] = {}
 
 
 def cpu_seconds() -> float:
@@ -101,7 +99,7 @@ def played(
 ) -> tuple[float, float, float, list[bytes]]:
     """Play, and return the seconds on the clock, of this process's work and of all processes', and the records."""
     command = RolloutCommand(env=env, policy=policy)
-    resets = [Reset(seed, {"split": "test", "difficulty": None}) for seed in range(episodes)]
+    starts = [EpisodeStart(seed, {"split": "test", "difficulty": None}) for seed in range(episodes)]
     before = cpu_seconds()
     wall, cpu = time.perf_counter(), time.process_time()
     if isinstance(executor, SharingNothing):
@@ -115,7 +113,7 @@ def played(
     else:
         lines = [
             one.to_json()
-            for one in play_units(executor, f"{env} {policy}", command._players, resets)
+            for one in run_units(executor, f"{env} {policy}", command._makers, starts)
             if isinstance(one, Episode)
         ]
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu

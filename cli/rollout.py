@@ -32,10 +32,10 @@ from toolorchestra.toolscale.common.visible import visible
 if TYPE_CHECKING:
     from toolorchestra.agents.chat.base import ChatModel, Usage
     from toolorchestra.agents.policies.base import Policy
-    from toolorchestra.envs.playing import Reset
-    from toolorchestra.envs.recording_units import Players
+    from toolorchestra.envs.recording_units import Makers
     from toolorchestra.envs.records.episode import Episode
     from toolorchestra.envs.records.recording import Recording, Tally
+    from toolorchestra.envs.starts import EpisodeStart
     from toolorchestra.envs.task_source import TaskSource
 
 _FLAGS = {
@@ -120,13 +120,13 @@ class RolloutCommand(SourceOptions, WorkerOptions):
         """Play, record and sum up; return 1 when too many episodes were not judged."""
         from toolorchestra.cli.display.console import show
         from toolorchestra.cli.display.episodes import tally_text
-        from toolorchestra.envs.recording_units import closing_model, play_units, total_usage
+        from toolorchestra.envs.recording_units import closing_model, run_units, total_usage
         from toolorchestra.envs.records.failures import pass_shares
         from toolorchestra.envs.records.recording import Recording, Tally
 
-        make_env, make_policy = self._players()
+        make_env, make_policy = self._makers()
         with closing(playable(self.env, **self._env_options())) as env:
-            resets = self._resets(env.source)
+            starts = self._starts(env.source)
         policy = make_policy()  # wrong options are refused before a file is made
         name = self.policy.rpartition(":")[2]
         file = self.out or Path("rollouts") / f"{Path(self.env).name}.{name}.{self.split}.jsonl"
@@ -138,13 +138,13 @@ class RolloutCommand(SourceOptions, WorkerOptions):
             Recording(file, self._origin(), resume=self.resume) as recording,
         ):
             tally = Tally(recording.episodes)
-            waiting = [reset for reset in resets if reset.seed not in recording.done]
-            setup = self._players if self._fans_out else lambda: (make_env, make_policy)
-            played = play_units(
+            waiting = [start for start in starts if start.seed not in recording.done]
+            setup = self._makers if self._fans_out else lambda: (make_env, make_policy)
+            played = run_units(
                 executor, f"{self.env} {self.policy}", setup, waiting, in_flight=self.in_flight, spent=spent.append
             )
             try:
-                self._record(played, recording, tally, total=len(resets), completed=len(resets) - len(waiting))
+                self._record(played, recording, tally, total=len(starts), completed=len(starts) - len(waiting))
             except KeyboardInterrupt:
                 count = tally.outcomes.total()
                 print(f"Interrupted: {count} episodes are in {file}; --resume goes on.", file=sys.stderr)
@@ -166,7 +166,7 @@ class RolloutCommand(SourceOptions, WorkerOptions):
             return 1
         return 0
 
-    def _players(self) -> Players:
+    def _makers(self) -> Makers:
         """Return what makes an environment, and what makes a policy; workers call this, each for itself."""
         return partial(playable, self.env, **self._env_options()), self._policy()
 
@@ -201,13 +201,13 @@ class RolloutCommand(SourceOptions, WorkerOptions):
         origin = {key: value for key, value in asdict(self).items() if key not in left_out}
         return origin | {"every_task": self.episodes == "all"}
 
-    def _resets(self, source: TaskSource) -> list[Reset]:
-        from toolorchestra.envs.playing import Reset
+    def _starts(self, source: TaskSource) -> list[EpisodeStart]:
+        from toolorchestra.envs.starts import EpisodeStart
 
         levels = self.difficulty or None
         if self.episodes != "all" and self.samples == 1:
             options = {"split": self.split, "difficulty": levels}
-            return [Reset(self.seed + number, options) for number in range(self.episodes)]
+            return [EpisodeStart(self.seed + number, options) for number in range(self.episodes)]
         tasks = [task for task in source.tasks(self.split) if levels is None or task.difficulty in levels]
         if self.episodes != "all":
             if len(tasks) < self.episodes:
@@ -217,7 +217,7 @@ class RolloutCommand(SourceOptions, WorkerOptions):
                 )
             tasks = random.Random(self.seed).sample(tasks, len(tasks))[: self.episodes]  # more later begin with these
         plays = [task for task in tasks for _ in range(self.samples)]
-        return [Reset(self.seed + number, {"task_id": task.id}) for number, task in enumerate(plays)]
+        return [EpisodeStart(self.seed + number, {"task_id": task.id}) for number, task in enumerate(plays)]
 
     def _policy(self) -> Callable[[], Policy]:
         """Return what makes the policy; a chat model is loaded once."""

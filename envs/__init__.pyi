@@ -4,7 +4,6 @@ from .executor import ToolFaultWarning as ToolFaultWarning
 from .multiagent.base import MultiAgentEnv as MultiAgentEnv
 from .multiagent.views import CurrentAgentEnv as CurrentAgentEnv, SingleAgentEnv as SingleAgentEnv
 from .play import EpisodeLimits as EpisodeLimits, Play as Play
-from .playing import Reset as Reset, play_all as play_all, play_many as play_many
 from .records.episode import (
     CallRecord as CallRecord,
     Episode as Episode,
@@ -22,5 +21,7 @@ from .registration import (
     view_ids as view_ids,
 )
 from .rewards import Preference as Preference, preference_rewards as preference_rewards
+from .run_episodes import run_all as run_all, run_episodes as run_episodes
+from .starts import EpisodeStart as EpisodeStart
 from .task_env import EpisodeSetup as EpisodeSetup, TaskEnv as TaskEnv, TaskOptions as TaskOptions
 from .tool_calling import ToolCallingPlay as ToolCallingPlay

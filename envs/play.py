@@ -136,7 +136,7 @@ class Play(ABC):
         schemas_size: Bytes of the schemas of its tools that an agent reads beside its history.
     """
 
-    people: ClassVar[tuple[str, ...]] = ()
+    human_agents: ClassVar[tuple[str, ...]] = ()
     """Agents who are people: what they write costs nothing."""
 
     def __init__(self, start: PlayStart) -> None:
@@ -356,7 +356,7 @@ class Play(ABC):
         message = self._read(action)
         spent = None
         try:
-            if self.rates is not None and agent not in self.people:
+            if self.rates is not None and agent not in self.human_agents:
                 spent = self._charge(agent, message, self.rates)
             self._on_message(agent, message)
         except Exception as error:  # an error of the library or its tools, not of the policy

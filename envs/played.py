@@ -54,12 +54,14 @@ class PlayedEpisode:
     Attributes:
         observation: The last one.
         info: The last one.
+        opening: The first info, which names the tools.
         turns: Actions taken.
         reward: Sum of the rewards so far; NaN if `outcome` is invalid.
         outcome: Empty while it is in progress, then ``solved``, ``failed`` or one of `INVALID_OUTCOMES`.
         why: Why it ended, where the environment or who plays it says so.
         answered: Whether the environment terminated it.
-        sound: Whether the environment has raised nothing, so that it can be reset and used again.
+        error: What the environment has raised, so that its state is unknown; None if nothing.
+        given_up: Whether who plays could not go on.
 
     >>> import toolorchestra
     >>> game = PlayedEpisode(gymnasium.make("ToolOrchestra-Restaurant-v0"))
@@ -73,11 +75,13 @@ class PlayedEpisode:
         self.env = env
         self.observation: Any = ""
         self.info: Mapping[str, Any] = {}
+        self.opening: Mapping[str, Any] = {}
         self.turns = 0
         self.reward = 0.0
         self.outcome = self.why = ""
         self.answered = False
-        self.sound = True
+        self.error: Exception | None = None
+        self.given_up = False
 
     @property
     def valid(self) -> bool:
@@ -88,6 +92,7 @@ class PlayedEpisode:
         """Begin; an error among `MISTAKES` is raised, since it is that of who has set the environment up."""
         try:
             self.observation, self.info = self.env.reset(seed=seed, options=options)
+            self.opening = self.info
         except MISTAKES:
             raise
         except Exception as error:  # of one episode: others go on
@@ -132,9 +137,17 @@ class PlayedEpisode:
         self.info = {**self.info, **told, "M": getattr(play_of(self.env), "metrics", None)}
         self._end(str(record.outcome), record.why)
 
+    def give_up(self, error: Exception) -> None:
+        """End it because who plays cannot go on, and could not in another attempt: nobody is judged by it."""
+        self.given_up = True
+        self._interrupt(error)
+
     def _break_off(self, error: Exception) -> None:
         """End it by an exception of the environment."""
-        self.sound = False
+        self.error = error
+        self._interrupt(error)
+
+    def _interrupt(self, error: Exception) -> None:
         stop(self.env, error_text(error), "infra_error")
         self._end("infra_error", error_text(error))
 

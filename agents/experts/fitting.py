@@ -20,8 +20,8 @@ from toolorchestra.agents.experts.likelihood import (
     MAX_OF_PAIR,
     MAX_SAMPLES,
     Array,
+    FitParameters,
     Kind,
-    Numbers,
     Outcome,
     maximise,
     shared_log_likelihood,
@@ -89,7 +89,7 @@ _NEEDED = {
 }
 
 
-def _share(numbers: Numbers, at: int) -> Estimate:
+def _share(numbers: FitParameters, at: int) -> Estimate:
     """Return the estimate of a share that was fitted as its logit."""
     value, width = float(numbers.values[at]), Z95 * float(numbers.errors[at])
     middle, low, high = (1 / (1 + math.exp(min(700.0, -end))) for end in (value, value - width, value + width))
@@ -101,7 +101,7 @@ def _kind(row: AnswerRow, context: int) -> Kind:
     return Kind(*row.posed, min(1.0, context / max(1, row.prompt_tokens)))
 
 
-def _maximise(rows: Sequence[AnswerRow], base: ExpertSpec, shared_noise: float) -> Numbers:
+def _maximise(rows: Sequence[AnswerRow], base: ExpertSpec, shared_noise: float) -> FitParameters:
     """Return the numbers under which an expert's right and wrong answers are likeliest."""
     tries: dict[tuple[str, Kind], list[bool]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: row.sample):
@@ -117,7 +117,7 @@ def _maximise(rows: Sequence[AnswerRow], base: ExpertSpec, shared_noise: float) 
 
 
 def _fit_shared(
-    rows: Sequence[AnswerRow], mine: Sequence[AnswerRow], base: ExpertSpec, numbers: Numbers, shared_noise: float
+    rows: Sequence[AnswerRow], mine: Sequence[AnswerRow], base: ExpertSpec, numbers: FitParameters, shared_noise: float
 ) -> Estimate | None:
     """Return the noise that this expert shares with others that answered the same problems; None without others.
 
@@ -128,7 +128,7 @@ def _fit_shared(
         rights[row.expert][row.key].append(row.right)
     kinds = {row.key: _kind(row, base.context) for row in mine}
     ours = rights.pop(mine[0].expert)
-    sides: list[tuple[Numbers, list[tuple[Outcome, Outcome]]]] = []
+    sides: list[tuple[FitParameters, list[tuple[Outcome, Outcome]]]] = []
     for other, theirs in rights.items():
         if common := [key for key in ours if key in theirs]:
             fitted = _maximise([row for row in rows if row.expert == other], base, shared_noise)
@@ -151,7 +151,7 @@ def _of_pair(kind: Kind, rights: Sequence[bool]) -> Outcome:
     return Outcome(kind, len(batch), sum(batch))
 
 
-def _cells(rows: Sequence[AnswerRow], base: ExpertSpec, numbers: Numbers) -> list[SkillCell]:
+def _cells(rows: Sequence[AnswerRow], base: ExpertSpec, numbers: FitParameters) -> list[SkillCell]:
     cells: dict[tuple[str, int], list[AnswerRow]] = defaultdict(list)
     for row in rows:
         cells[row.subject, row.steps].append(row)

@@ -71,7 +71,7 @@ class Outcome(NamedTuple):
     right: int
 
 
-class Numbers(msgspec.Struct, frozen=True):
+class FitParameters(msgspec.Struct, frozen=True):
     """The arguments of the likelihood.
 
     Attributes:
@@ -106,7 +106,7 @@ class Numbers(msgspec.Struct, frozen=True):
         return np.append(right, expit(-self.values[-2]))
 
 
-def maximise(outcomes: Iterable[Outcome], *, load: float, deceived: float, noise: float) -> Numbers:
+def maximise(outcomes: Iterable[Outcome], *, load: float, deceived: float, noise: float) -> FitParameters:
     """Return the numbers under which outcomes, of at most `MAX_SAMPLES` samples each, are likeliest.
 
     `load`, `deceived` and `noise` are where the search starts, and the result where the outcomes do not determine
@@ -132,10 +132,10 @@ def maximise(outcomes: Iterable[Outcome], *, load: float, deceived: float, noise
     rights = [np.array([counted[Outcome(*one, right)] for right in range(one[1] + 1)], float) for one in posed]
     counts, problems = np.concatenate(rights), np.concatenate([np.full_like(of, of.sum()) for of in rights])
 
-    def numbers(found: Array) -> Numbers:
+    def numbers(found: Array) -> FitParameters:
         values = start.copy()
         values[free] = found
-        return Numbers(subjects, values, np.zeros_like(values), tuple(free), 0.0)
+        return FitParameters(subjects, values, np.zeros_like(values), tuple(free), 0.0)
 
     def chances(found: Array) -> Array:
         """Return the probability of each of the counts."""
@@ -160,7 +160,7 @@ def maximise(outcomes: Iterable[Outcome], *, load: float, deceived: float, noise
 
 
 def shared_log_likelihood(
-    shared: float, first: Numbers, second: Numbers, pairs: Sequence[tuple[Outcome, Outcome]]
+    shared: float, first: FitParameters, second: FitParameters, pairs: Sequence[tuple[Outcome, Outcome]]
 ) -> float:
     """Return the log-likelihood of what two experts made of the same problems, in at most `MAX_OF_PAIR` samples each.
 

@@ -6,7 +6,7 @@ They are encoded by the policy's renderer exactly as the rollout engine would la
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,10 +22,10 @@ from toolorchestra.agents.policies.base import Policy
 from toolorchestra.agents.policies.exploration import ExplorerPolicy, QueryingOraclePolicy
 from toolorchestra.agents.policies.reference import NoisyOraclePolicy, OraclePolicy
 from toolorchestra.algos.options.one_agent import TeacherName, TrainSFT
-from toolorchestra.algos.starts import Start, starts
 from toolorchestra.envs.masorchestra.teacher import DesignTeacher
 from toolorchestra.envs.records.episode import Episode, read_episodes
-from toolorchestra.envs.records.unjudged import named_outcome
+from toolorchestra.envs.run_episodes import EnvPool, run_policies
+from toolorchestra.envs.starts import EpisodeStart, starts
 from toolorchestra.toolscale.common.errors import OptionError
 
 _RESPONSES = re.compile(r"<tool_response>\n(.*?)\n</tool_response>", re.DOTALL)
@@ -46,25 +46,20 @@ class Demonstration:
     context: int = 0
 
 
-def play_policy(env: gym.Env[Any, Any], policy: Policy, plays: Iterable[Start]) -> Iterator[Demonstration]:
+def demonstrated(env: gym.Env[Any, Any], policy: Policy, plays: Sequence[EpisodeStart]) -> Iterator[Demonstration]:
     """Yield the episodes that a policy plays from these starts, those that were truncated left out."""
-    for start in plays:
-        observation, info = env.reset(seed=start.seed, options=start.reset_options())
-        tools, difficulty = tuple(info["tools"]), int(info.get("difficulty") or 0)
-        total, over = 0.0, False
-        policy.reset(env, observation, info)
-        while not over:
-            observation, reward, terminated, truncated, info = env.step(policy.act(observation, info))
-            total, over = total + float(reward), terminated or truncated
-        if terminated:
-            solved = named_outcome(info, total, terminated=terminated) == "solved"
-            yield Demonstration(until_last_action(map(structured, info["messages"])), tools, difficulty, solved)
+    for run in run_policies(EnvPool(lambda: env), lambda: policy, plays, retries=0):
+        game = run.game
+        if game.answered:
+            messages = until_last_action(map(structured, game.info["messages"]))
+            tools, difficulty = tuple(game.opening["tools"]), int(game.opening.get("difficulty") or 0)
+            yield Demonstration(messages, tools, difficulty, game.outcome == "solved")
 
 
-def first_messages(env: gym.Env[Any, Any], policy: Policy, plays: Iterable[Start]) -> Iterator[Demonstration]:
+def first_messages(env: gym.Env[Any, Any], policy: Policy, plays: Iterable[EpisodeStart]) -> Iterator[Demonstration]:
     """Yield the first message of a policy at each of these starts; it is not run, since its success is not needed."""
     for start in plays:
-        observation, info = env.reset(seed=start.seed, options=start.reset_options())
+        observation, info = env.reset(**start.arguments)
         policy.reset(env, observation, info)
         message = {"role": "assistant", "content": policy.act(observation, info)}
         yield Demonstration((*info["messages"], message), tuple(info["tools"]), int(info.get("difficulty") or 0))
@@ -176,20 +171,20 @@ def demonstrate(env: gym.Env[Any, Any], config: TrainSFT) -> tuple[list[Demonstr
             "rollout` and give them by --episodes, or train a --model without warm start."
         )
     plays = [start for level in starts(env, "train", config.levels).values() for start in level]
-    teacher = config.teacher or suitable_teacher(env.reset(options={"task_id": dict(plays[0].options)["task_id"]})[1])
+    teacher = config.teacher or suitable_teacher(env.reset(options={"task_id": plays[0].options["task_id"]})[1])
     several = [replace(start, seed=number) for number in range(config.replays) for start in plays]
     match teacher:
         case "explorer":
-            return [d for d in play_policy(env, ExplorerPolicy(config.seed), plays) if d.solved], []
+            return [d for d in demonstrated(env, ExplorerPolicy(config.seed), plays) if d.solved], []
         case "designer":
             clean, erring = DesignTeacher(config.seed), DesignTeacher(config.seed, config.error)
             return list(first_messages(env, clean, several)), list(first_messages(env, erring, several))
         case "asking":
-            good = play_policy(env, QueryingOraclePolicy(config.seed, 0.0, config.ask), several)
-            noisy = play_policy(env, QueryingOraclePolicy(config.seed, config.error, config.ask), several)
+            good = demonstrated(env, QueryingOraclePolicy(config.seed, 0.0, config.ask), several)
+            noisy = demonstrated(env, QueryingOraclePolicy(config.seed, config.error, config.ask), several)
         case _:
-            good = play_policy(env, OraclePolicy(), plays)
-            noisy = play_policy(env, NoisyOraclePolicy(config.seed, config.error), plays * config.replays)
+            good = demonstrated(env, OraclePolicy(), plays)
+            noisy = demonstrated(env, NoisyOraclePolicy(config.seed, config.error), plays * config.replays)
     return [d for d in good if d.solved], list(noisy)
 
 

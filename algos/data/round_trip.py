@@ -19,10 +19,10 @@ from toolorchestra.agents.messages.model_message import Message
 from toolorchestra.agents.policies.base import Info, play_episode
 from toolorchestra.agents.policies.reference import OraclePolicy
 from toolorchestra.algos.data.demonstrations import structured
-from toolorchestra.algos.starts import Start
 from toolorchestra.algos.teachers import teacher_of
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.records.episode import Episode
+from toolorchestra.envs.starts import EpisodeStart
 from toolorchestra.toolscale.common.errors import OptionError
 
 _SAME = 0.01
@@ -53,7 +53,7 @@ def returned(
     return read
 
 
-def require_round_trip(env: gym.Env[Any, Any], renderer: Renderer, start: Start) -> None:
+def require_round_trip(env: gym.Env[Any, Any], renderer: Renderer, start: EpisodeStart) -> None:
     """Raise an `OptionError` if the oracle earns something else where what it writes goes through a chat template.
 
     Renderers of built-in models are ours, and environments of others have no oracle: these pass.
@@ -64,10 +64,10 @@ def require_round_trip(env: gym.Env[Any, Any], renderer: Renderer, start: Start)
     _require_same(oracle_reward(env, start), oracle_reward(env, start, renderer))
 
 
-def oracle_reward(env: gym.Env[Any, Any], start: Start, renderer: ChatTemplateRenderer | None = None) -> float:
+def oracle_reward(env: gym.Env[Any, Any], start: EpisodeStart, renderer: ChatTemplateRenderer | None = None) -> float:
     """Return what the oracle earns with its words as they are, or with those that come back from a renderer."""
     policy = OraclePolicy() if renderer is None else _RenderedOracle(renderer)
-    play_episode(env, policy, seed=start.seed, options=start.reset_options())
+    play_episode(env, policy, **start.arguments)
     return _reward(env.unwrapped.episode)  # type: ignore[attr-defined]  # an environment of ours
 
 

@@ -16,9 +16,9 @@ from toolorchestra.agents.builtin.model import TokenPolicy
 from toolorchestra.agents.messages.model_message import Message
 from toolorchestra.algos.data.augmentation import LabelledRow, exchange_numbers, labelled
 from toolorchestra.algos.data.demonstrations import Demonstration, encode, until_last_action
-from toolorchestra.algos.starts import Start
 from toolorchestra.algos.teachers import Teacher, teacher_of
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
+from toolorchestra.envs.starts import EpisodeStart
 
 STAGES = 5
 """Stages of the demonstrations: ever harder; the last is of the environment itself, with injected errors."""
@@ -32,7 +32,7 @@ ErrorRate = float | Callable[[Any], float]
 
 
 def teacher_demonstrations(
-    env: MultiAgentEnv, teacher: Teacher, starts: Sequence[Start], error: ErrorRate, rng: random.Random
+    env: MultiAgentEnv, teacher: Teacher, starts: Sequence[EpisodeStart], error: ErrorRate, rng: random.Random
 ) -> list[Demonstration]:
     """Return the teacher's demonstrations, one of each agent's side, in the episodes of these starts.
 
@@ -40,7 +40,7 @@ def teacher_demonstrations(
     """
     found = []
     for start in starts:
-        env.reset(seed=rng.getrandbits(31), options=start.reset_options())
+        env.reset(seed=rng.getrandbits(31), options=start.options)
         play = env.play
         while not play.over:
             rate = error(play) if callable(error) else error
@@ -65,7 +65,7 @@ def _common_actions(earlier: Sequence[Message], history: Sequence[Message]) -> i
 
 def staged_rows(
     make_env: Callable[[float], MultiAgentEnv],
-    starts: Sequence[Start],
+    starts: Sequence[EpisodeStart],
     policy: TokenPolicy,
     *,
     rows: int,

@@ -17,9 +17,9 @@ import tyro
 
 from toolorchestra.algos.hardware.batching import spread
 from toolorchestra.algos.hardware.launch import launched_sharded, processes
-from toolorchestra.algos.starts import Start, json_or_text
 from toolorchestra.envs.environment_names import resolve
 from toolorchestra.envs.registration import is_multiagent
+from toolorchestra.envs.starts import EpisodeStart, json_or_text
 from toolorchestra.toolscale.common.errors import OptionError
 
 T = TypeVar("T")
@@ -358,7 +358,7 @@ class TrainOptions(LearnerOptions):
     def total(self) -> int:
         """Batches of rollouts of the whole training."""
 
-    def evaluated(self, starts: Sequence[Start]) -> list[Start]:
+    def evaluated(self, starts: Sequence[EpisodeStart]) -> list[EpisodeStart]:
         """Return those of all held-out tasks that are evaluated on."""
         most = self.eval_tasks or (len(starts) if self.small else EVAL_TASKS)
         return spread(starts, most)

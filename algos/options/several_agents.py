@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from toolorchestra.algos.options.options import ClippedOptions, Rare, TrainOptions, learners_of
-from toolorchestra.algos.starts import json_or_text
 from toolorchestra.envs.registration import make_multiagent
+from toolorchestra.envs.starts import json_or_text
 from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
 
 if TYPE_CHECKING:

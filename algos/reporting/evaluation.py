@@ -24,9 +24,9 @@ from toolorchestra.algos.rollout.engine import RolloutEngine, RolloutRequest, Ro
 from toolorchestra.algos.rollout.generation import Generation
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot
 from toolorchestra.algos.rollout.team_generation import TeamGeneration
-from toolorchestra.algos.starts import Start
-from toolorchestra.envs.playing import Reset, play_all
 from toolorchestra.envs.records.unjudged import INVALID_OUTCOMES, require_judged
+from toolorchestra.envs.run_episodes import run_all
+from toolorchestra.envs.starts import EpisodeStart
 from toolorchestra.toolscale.answers.answers import equal, final_answer
 from toolorchestra.toolscale.common.jsonl import write_jsonl
 
@@ -37,7 +37,7 @@ Progress = Callable[[int], None]
 def evaluate(
     engine: RolloutEngine,
     policy: TokenPolicy,
-    plays: Sequence[Start],
+    plays: Sequence[EpisodeStart],
     *,
     samples: int,
     greedy: bool = False,
@@ -129,14 +129,13 @@ def rewards_of(rows: Sequence[Row]) -> list[float | None]:
 def reference(
     make_env: Callable[[], gym.Env[Any, Any]],
     make_policy: Callable[[], Policy],
-    plays: Sequence[Start],
+    plays: Sequence[EpisodeStart],
     *,
     in_flight: int = 1,
 ) -> list[float | None]:
     """Return the outcomes of a reference policy, one episode per start, `in_flight` of them at a time."""
-    resets = [Reset(start.seed or 0, start.reset_options() or {}) for start in plays]
     outcomes: list[float | None] = []
-    for one in play_all(make_env, make_policy, resets, in_flight=in_flight):
+    for one in run_all(make_env, make_policy, plays, in_flight=in_flight):
         outcomes.append(None if one.outcome in INVALID_OUTCOMES else float(one.outcome == "solved"))
     return outcomes
 
@@ -187,7 +186,7 @@ class Scores:
 def evaluate_agents(
     engine: MultiAgentEngine,
     policies: Mapping[str, TokenPolicy],
-    starts: Sequence[Start],
+    starts: Sequence[EpisodeStart],
     *,
     samples: int,
     temperature: float = 1.0,

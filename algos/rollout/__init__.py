@@ -1,6 +1,5 @@
 """Rollouts: environments played with policies, as token ids.
 
-    starts         environments by id, and the resets that begin their episodes
     sampling       samples ids from a causal language model, or by whatever else is a `Sampler`
     vllm_server    asks a vLLM server for completions of ids, and brings weights to it
     vllm_sampler   samples by a vLLM server

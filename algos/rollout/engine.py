@@ -1,7 +1,7 @@
 """The rollout engine: plays many environments at the same time with one policy and returns rows to train on.
 
-An episode is a coroutine, so that a slow tool or reply holds up no other episode (`toolorchestra.agents.event_loop`).
-What a policy draws depends on the request and the turn only: results do not depend on timing.
+The loop is `toolorchestra.envs.run_episodes`; a `TokenRun` is an episode in it. What a policy draws depends on the
+request and the turn only: results do not depend on timing.
 
 Token-in-token-out: a row's ids are the prompt, then in turns the ids that the policy sampled and the ids of the
 environment's answers, each encoded once and only ever appended (`TokenTrajectory`); the mask is 1 exactly on the
@@ -13,12 +13,10 @@ and how a policy learns from rows (`toolorchestra.algos.grpo`).
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -26,19 +24,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolorchestra.agents.builtin.renderer import Renderer, check_prefix
-from toolorchestra.agents.event_loop import run, together
+from toolorchestra.agents.event_loop import run
 from toolorchestra.agents.messages.model_message import Message
 from toolorchestra.agents.messages.reading import read_message
 from toolorchestra.algos.activity import Watch, unwatched
-from toolorchestra.algos.rollout.sampling import AnySampler, Sample, SampleOne, draw_key, sample_one
-from toolorchestra.algos.rollout.trajectory import TokenTrajectory
-from toolorchestra.algos.starts import Start
+from toolorchestra.algos.rollout.sampling import AnySampler, SampleOne, draw_key, sample_one
+from toolorchestra.algos.rollout.trajectory import TokenTrajectory, has_room
 from toolorchestra.envs.play import Play
-from toolorchestra.envs.played import PlayedEpisode
 from toolorchestra.envs.records.calls_made import MadeCall, calls_made
 from toolorchestra.envs.records.episode import Episode
 from toolorchestra.envs.records.unjudged import INVALID_OUTCOMES, no_answer_after, no_answer_within
-from toolorchestra.envs.step_threads import StepThreads
+from toolorchestra.envs.run_episodes import EnvPool, EnvRun, run_each
+from toolorchestra.envs.starts import EpisodeStart
 
 
 class RolloutRequest(NamedTuple):
@@ -51,7 +48,7 @@ class RolloutRequest(NamedTuple):
     """
 
     group: int
-    start: Start
+    start: EpisodeStart
     seed: int | None = None
 
 
@@ -126,17 +123,6 @@ class Row:
         return None if self.valid else f"{self.outcome}: {self.why}" if self.why else self.outcome
 
 
-@dataclass(slots=True)
-class _Slot:
-    """An environment and the episode being played in it."""
-
-    game: PlayedEpisode
-    row: Row
-    trajectory: TokenTrajectory
-    tools: Sequence[Mapping[str, Any]]
-    seen: list[int] = field(default_factory=list)  # every id so far, to check that prompts only grow
-
-
 class RolloutEngine:
     """Plays episodes, many at a time.
 
@@ -171,14 +157,12 @@ class RolloutEngine:
         agent: str = "orchestrator",
         token_budget: int | None = None,
     ) -> None:
-        self.make_env, self.renderer, self.in_flight, self.agent = make_env, renderer, in_flight, agent
+        self.renderer, self.in_flight, self.agent = renderer, in_flight, agent
         self.max_turns, self.max_turn_ids, self.max_ids, self.retries = max_turns, max_turn_ids, max_ids, retries
         self.token_budget = token_budget
         self.watch: Watch = unwatched
-        self._free: list[gym.Env[Any, Any]] = []
+        self._envs = EnvPool(make_env)
         self._tokens, self._seconds, self._counted = 0, 0.0, 0.0
-        self._playing: dict[int, _Slot] = {}
-        self._ended = asyncio.Condition()
 
     def play(
         self, sampler: AnySampler, requests: Iterable[RolloutRequest], progress: Callable[[int], None] | None = None
@@ -207,20 +191,25 @@ class RolloutEngine:
         progress: Callable[[], None] = lambda: None,
     ) -> None:
         """Play episodes as they come, until there are no more; `ended` is given the number and the row of each."""
-        steps = StepThreads(self.in_flight)
-        self._playing, self._ended, self._counted = {}, asyncio.Condition(), time.perf_counter()
         sample = sample_one(sampler)
-        try:
-            await together(*(self._player(following, ended, sample, steps, progress) for _ in range(self.in_flight)))
-        finally:
-            steps.close()
+        self._counted = time.perf_counter()
 
-    def _has_room(self) -> bool:
-        """Return whether another episode may start, as long as the longest that is being played."""
-        if not self._playing or self.token_budget is None:
-            return True
-        longest = max(len(slot.trajectory.ids) for slot in self._playing.values()) + self.max_turn_ids
-        return len(self._playing) < self.token_budget // longest
+        async def next_run() -> TokenRun | None:
+            asked = await following()
+            return None if asked is None else TokenRun(self, self._envs, sample, *asked)
+
+        def finished(one: TokenRun) -> None:
+            now = time.perf_counter()
+            self._tokens, self._seconds = self._tokens + len(one.trajectory.ids), self._seconds + now - self._counted
+            self._counted = now
+            ended(one.number, one.row)
+
+        def room(runs: Sequence[TokenRun]) -> bool:
+            return has_room(self.token_budget, [len(one.trajectory.ids) for one in runs], self.max_turn_ids)
+
+        await run_each(
+            next_run, finished, in_flight=self.in_flight, retries=self.retries, has_room=room, progress=progress
+        )
 
     def speed(self) -> float:
         """Return ids read and written per second of play since the last call."""
@@ -229,117 +218,93 @@ class RolloutEngine:
 
     def close(self) -> None:
         """Close the environments."""
-        while self._free:
-            self._free.pop().close()
+        self._envs.close()
 
-    async def _player(
-        self,
-        following: Following,
-        ended: Callable[[int, Row], None],
-        sample: SampleOne,
-        steps: StepThreads,
-        progress: Callable[[], None],
+
+class TokenRun(EnvRun):
+    """An episode whose actions are drawn as ids; its ids and its row.
+
+    Args:
+        engine: Says how, and where the limits are.
+        envs: Where it is played.
+        sample: Draws the ids of one turn.
+        number: Of the request.
+        request: What is played.
+    """
+
+    row: Row
+
+    def __init__(
+        self, engine: RolloutEngine, envs: EnvPool, sample: SampleOne, number: int, request: RolloutRequest
     ) -> None:
-        """Play one episode after the other, until there are no more."""
-        while (asked := await following()) is not None:
-            number, request = asked
-            seed = number if request.seed is None else request.seed
-            async with self._ended:
-                await self._ended.wait_for(self._has_room)
-            for attempt in range(self.retries + 1):
-                env = self._free.pop() if self._free else self.make_env()
-                slot = self._playing[number] = await steps.run(env, partial(self._start, env, request))
-                while not slot.game.outcome:
-                    key = draw_key(seed, attempt, slot.row.turns)
-                    drawn = await self._sample(slot, sample, key)
-                    await steps.run(env, partial(self._step, slot, drawn))
-                    progress()
-                if slot.game.sound:
-                    self._free.append(env)
-                else:  # of unknown state
-                    with suppress(Exception):
-                        env.close()
-                if slot.row.valid:
-                    break
-            del self._playing[number]
-            now = time.perf_counter()
-            self._tokens, self._seconds = self._tokens + len(slot.trajectory.ids), self._seconds + now - self._counted
-            self._counted = now
-            ended(number, slot.row)
-            async with self._ended:
-                self._ended.notify_all()
-            progress()
+        super().__init__(envs, request.start)
+        self.number, self.trajectory = number, TokenTrajectory()
+        self._engine, self._renderer, self._draw, self._group = engine, engine.renderer, sample, request.group
+        self._seed = number if request.seed is None else request.seed
 
-    def _start(self, env: gym.Env[Any, Any], request: RolloutRequest) -> _Slot:
-        game = PlayedEpisode(env)
-        game.reset(seed=request.start.seed, options=request.start.reset_options())
-        info = game.info
-        row = Row(
-            group=request.group,
-            agent=self.agent,
+    def _begun(self) -> None:
+        game, info, most = self.game, self.game.info, self._engine.max_ids
+        self._tools: Sequence[Mapping[str, Any]] = list(info.get("tools") or ())
+        self._seen: list[int] = []  # every id so far, to check that prompts only grow
+        self.trajectory = TokenTrajectory()
+        row = self.row = Row(
+            group=self._group,
+            agent=self._engine.agent,
             prompt_ids=[],
             preference=info.get("preference"),
-            task_id=str(info.get("task_id", request.start.seed)),
+            task_id=str(info.get("task_id", self.start.seed)),
             difficulty=int(info.get("difficulty") or 0),
             messages=list(info.get("messages") or [{"role": "user", "content": str(game.observation)}]),
         )
-        slot = _Slot(game, row, TokenTrajectory(), list(info.get("tools") or ()))
         if game.outcome:
-            self._end(slot)
-            return slot
-        prompt = self.renderer.encode_prompt(row.messages, slot.tools)
-        slot.trajectory.read(prompt[: self.max_ids - 1])
-        row.prompt_ids = slot.trajectory.ids.copy()
-        if len(prompt) >= self.max_ids:  # there is no room for an answer: the row has the end of one, that none wrote
-            game.stop(no_answer_within(self.max_ids))
-            slot.trajectory.read([self.renderer.stop_ids[0]])
-            self._end(slot)
-        return slot
+            return
+        prompt = self._renderer.encode_prompt(row.messages, self._tools)
+        self.trajectory.read(prompt[: most - 1])
+        row.prompt_ids = self.trajectory.ids.copy()
+        if len(prompt) >= most:  # the row has the end of an answer, that none wrote
+            game.stop(no_answer_within(most))
+            self.trajectory.read([self._renderer.stop_ids[0]])
 
-    async def _sample(self, slot: _Slot, sample: SampleOne, key: int) -> Sample:
-        """Return what the policy writes in its next turn."""
-        prompt = slot.trajectory.ids
-        check_prefix(slot.seen, prompt)
-        drawn = await sample(prompt, min(self.max_turn_ids, self.max_ids - len(prompt)), key)
-        slot.seen = prompt + drawn.ids
-        return drawn
+    async def _act(self) -> Any:
+        prompt, engine = self.trajectory.ids, self._engine
+        check_prefix(self._seen, prompt)
+        limit = min(engine.max_turn_ids, engine.max_ids - len(prompt))
+        drawn = self._drawn = await self._draw(prompt, limit, draw_key(self._seed, self.attempt, self.row.turns))
+        self._seen = prompt + drawn.ids
+        self.trajectory.write(drawn)
+        action, well_formed = self._renderer.decode_action(drawn.ids, self._tools, self.row.messages)
+        self.row.well_formed &= well_formed
+        return action
 
-    def _step(self, slot: _Slot, sample: Sample) -> None:
-        row, game = slot.row, slot.game
-        slot.trajectory.write(sample)
-        decoded = self.renderer.decode_action(sample.ids, slot.tools, row.messages)
-        taken = game.step(decoded.action)
+    def _acted(self, action: Any, *, taken: bool) -> None:
+        row, game, drawn = self.row, self.game, self._drawn
         row.turns += 1
-        row.well_formed &= decoded.well_formed
         if not taken:
-            row.messages.append({"role": "assistant", "content": str(decoded.action)})
-            self._end(slot)
+            row.messages.append({"role": "assistant", "content": str(action)})
             return
         play = getattr(game.env.unwrapped, "play", None)
         if isinstance(play, Play):
-            play.sampled(sample.ids, sample.logprobs)
+            play.sampled(drawn.ids, drawn.logprobs)
             row.episode, row.design = play.episode, getattr(play, "design", None)
         info = game.info
         if _parse_error(info):
             row.calls_valid = False
-            row.well_formed &= all(call.error is None for call in read_message(decoded.action).calls)
+            row.well_formed &= all(call.error is None for call in read_message(action).calls)
         row.cost, row.seconds = float(info.get("cost", 0.0)), float(info.get("clock", 0.0))
-        new = _new_messages(info, len(row.messages), decoded.action, game.observation)
+        new = _new_messages(info, len(row.messages), action, game.observation)
         row.messages += new
-        if not game.outcome:
-            results = self.renderer.encode_results([m for m in new if m["role"] != "assistant"], sample.ids)
-            if row.turns >= self.max_turns:
-                game.stop(no_answer_after(row.turns))
-            elif len(slot.trajectory.ids) + len(results) >= self.max_ids:
-                game.stop(no_answer_within(self.max_ids))
-            else:
-                slot.trajectory.read(results)
-                return
-        self._end(slot)
+        if game.outcome:
+            return
+        results = self._renderer.encode_results([m for m in new if m["role"] != "assistant"], drawn.ids)
+        if row.turns >= self._engine.max_turns:
+            game.stop(no_answer_after(row.turns))
+        elif len(self.trajectory.ids) + len(results) >= self._engine.max_ids:
+            game.stop(no_answer_within(self._engine.max_ids))
+        else:
+            self.trajectory.read(results)
 
-    def _end(self, slot: _Slot) -> None:
-        """Complete the row of an episode that is over."""
-        row, game, written, start = slot.row, slot.game, slot.trajectory, len(slot.row.prompt_ids)
+    def _ended(self) -> None:
+        row, game, written, start = self.row, self.game, self.trajectory, len(self.row.prompt_ids)
         row.reward, row.outcome, row.why, row.answered = game.reward, game.outcome, game.why, game.answered
         row.M, row.parts = game.info.get("M"), game.info.get("reward_parts", {})
         row.calls = calls_made(row.episode) if row.episode else ()

@@ -8,21 +8,18 @@ learners (`toolorchestra.algos.msarl`).
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from functools import partial
 
 from toolorchestra.agents.builtin.renderer import Renderer
-from toolorchestra.agents.event_loop import run, together
+from toolorchestra.agents.event_loop import run
 from toolorchestra.algos.activity import Watch, unwatched
 from toolorchestra.algos.hardware import distributed
 from toolorchestra.algos.rollout.sampling import AnySampler, SampleOne, draw_key, sample_one
-from toolorchestra.algos.rollout.trajectory import TokenTrajectory, TrainRow
-from toolorchestra.algos.starts import Start
+from toolorchestra.algos.rollout.trajectory import TokenTrajectory, TrainRow, has_room
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.play import Play
 from toolorchestra.envs.records.unjudged import (
@@ -32,6 +29,8 @@ from toolorchestra.envs.records.unjudged import (
     unjudged_error,
     unjudged_reason,
 )
+from toolorchestra.envs.run_episodes import run_each
+from toolorchestra.envs.starts import EpisodeStart
 from toolorchestra.envs.step_threads import StepThreads
 
 
@@ -204,11 +203,11 @@ class MultiAgentEngine:
         everywhere = distributed.gather(self.generated)
         return {f"{name}_tokens": float(sum(counts[name] for counts in everywhere)) for name in self.renderers}
 
-    def start(self, start: Start) -> Slot:
+    def start(self, start: EpisodeStart) -> Slot:
         """Start an episode and return its slot."""
-        self.env.reset(seed=start.seed, options=start.reset_options())
+        self.env.reset(**start.arguments)
         trajectories = {agent: TokenTrajectory() for agent in self.env.possible_agents}
-        return Slot(self.env.play.branch(), trajectories, seed=draw_key(start.seed, start.options))
+        return Slot(self.env.play.branch(), trajectories, seed=draw_key(start.seed, tuple(start.options.items())))
 
     def play(
         self,
@@ -223,57 +222,66 @@ class MultiAgentEngine:
         that an infrastructure error ended is played again, `retries` times at most, with other ids drawn.
         """
         samples = {policy: sample_one(sampler) for policy, sampler in samplers.items()}
-        waiting, over = iter(slots), [slot.over for slot in slots].count(True)
-        steps = StepThreads(self.in_flight)
-        playing: dict[int, Slot] = {}
-        ended = asyncio.Condition()
+        over = [slot.over for slot in slots].count(True)
+        waiting = (_SlotRun(self, samples, slot, until) for slot in slots if not slot.over)
 
-        def has_room(slot: Slot) -> bool:
-            if not playing or self.token_budget is None:
-                return True
-            longest = max(one.longest for one in (slot, *playing.values())) + self.max_turn_ids
-            return len(playing) < self.token_budget // longest
+        async def following() -> _SlotRun | None:
+            return next(waiting, None)
 
-        async def player() -> None:
+        def ended(one: _SlotRun) -> None:
             nonlocal over
-            for slot in waiting:
-                if slot.over:
-                    continue
-                async with ended:
-                    await ended.wait_for(partial(has_room, slot))
-                    playing[id(slot)] = slot
-                again = slot.again()
-                for attempt in range(self.retries + 1):
-                    if attempt:
-                        again(attempt)
-                    while not slot.over and not until(slot):
-                        await self._turn(samples, slot, steps)
-                        count(over)
-                    if slot.valid or not slot.over:
-                        break
-                over += slot.over
-                count(over)
-                async with ended:
-                    del playing[id(slot)]
-                    ended.notify_all()
+            over += one.slot.over
+
+        def room(runs: Sequence[_SlotRun]) -> bool:
+            return has_room(self.token_budget, [one.slot.longest for one in runs], self.max_turn_ids)
 
         with nullcontext(progress) if progress else self.watch("Episodes", len(slots)) as count:
-            try:
-                run(together(*(player() for _ in range(min(self.in_flight, len(slots))))))
-            finally:
-                steps.close()
+            playing = run_each(
+                following,
+                ended,
+                in_flight=min(self.in_flight, len(slots)),
+                retries=self.retries,
+                has_room=room,
+                progress=lambda: count(over),
+            )
+            run(playing)
             count(over)
 
-    async def _turn(self, samples: Mapping[str, SampleOne], slot: Slot, steps: StepThreads) -> None:
-        policy = self.policies[slot.play.current_agent]
-        renderer = self.renderers[policy]
+
+class _SlotRun:
+    """A slot that is continued: the run of an episode of several agents, for the loop."""
+
+    def __init__(
+        self, engine: MultiAgentEngine, samples: Mapping[str, SampleOne], slot: Slot, until: Callable[[Slot], bool]
+    ) -> None:
+        self.slot = slot
+        self._engine, self._samples, self._until = engine, samples, until
+
+    @property
+    def valid(self) -> bool:
+        return self.slot.valid
+
+    async def begin(self, attempt: int, steps: StepThreads) -> None:
+        if attempt == 0:
+            self._again = self.slot.again()
+        else:
+            self._again(attempt)
+
+    def over(self) -> bool:
+        return self.slot.over or self._until(self.slot)
+
+    async def turn(self, steps: StepThreads) -> None:
+        """Encode what the current agent has observed, draw its message, and take it."""
+        engine, slot = self._engine, self.slot
+        policy = engine.policies[slot.play.current_agent]
+        renderer = engine.renderers[policy]
         trajectory = slot.read(renderer)
-        if len(trajectory.ids) >= self.max_ids:
-            slot.play.stop(no_answer_within(self.max_ids))
+        if len(trajectory.ids) >= engine.max_ids:
+            slot.play.stop(no_answer_within(engine.max_ids))
             return
-        limit = min(self.max_turn_ids, self.max_ids - len(trajectory.ids))
-        sample = await samples[policy](trajectory.ids, limit, draw_key(slot.seed, slot.turns))
-        self.generated[policy] += len(sample.ids)
+        limit = min(engine.max_turn_ids, engine.max_ids - len(trajectory.ids))
+        sample = await self._samples[policy](trajectory.ids, limit, draw_key(slot.seed, slot.turns))
+        engine.generated[policy] += len(sample.ids)
         trajectory.write(sample)
         slot.turns += 1
 

@@ -85,6 +85,17 @@ class TokenTrajectory:
         return TrainRow(self.ids[:start], self.ids[start:end], self.mask[start:end], self.logprobs[start:end])
 
 
+def has_room(budget: int | None, lengths: Sequence[int], turn: int) -> bool:
+    """Return whether episodes may be in progress at once, if each becomes as long as the longest after its next turn.
+
+    Args:
+        budget: Maximum of ids of all of them; None: no such maximum.
+        lengths: Ids of each so far.
+        turn: Maximum of ids of one turn.
+    """
+    return budget is None or len(lengths) <= budget // (max(lengths) + turn)
+
+
 def pad(rows: Sequence[Sequence[float]], device: torch.device, dtype: torch.dtype, value: float = 0) -> Tensor:
     """Return rows of numbers as one tensor of shape ``(B, T)``, filled up on the right."""
     tensors = [torch.tensor(row, device=device, dtype=dtype) for row in rows]

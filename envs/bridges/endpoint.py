@@ -12,8 +12,9 @@ from typing import Any
 from toolorchestra.agents.chat.openai_chat import OpenAIChat
 from toolorchestra.agents.policies.chat_policy import ChatPolicy
 from toolorchestra.envs.bridges.served import CHOICES, checked_choices, served_environment, task_at
-from toolorchestra.envs.playing import Reset, play_all
 from toolorchestra.envs.records.episode import Episode
+from toolorchestra.envs.run_episodes import run_all
+from toolorchestra.envs.starts import EpisodeStart
 from toolorchestra.toolscale.common.errors import OptionError, unknown_name
 
 _COLUMNS = ("env", "options", "seed", *CHOICES)
@@ -62,5 +63,5 @@ def play(
         chosen["task_id"] = task_at(env, chosen.pop("split", "all"), index)["id"]
     with OpenAIChat(base_url, model, api_key=api_key, **server) as chat:
         policy = ChatPolicy(chat, seed or 0, temperature, max_tokens)
-        (played,) = play_all(lambda: env, lambda: policy, [Reset(seed, chosen)], retries=retries)  # closes `env`
+        (played,) = run_all(lambda: env, lambda: policy, [EpisodeStart(seed, chosen)], retries=retries)  # closes `env`
     return played

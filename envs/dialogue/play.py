@@ -42,7 +42,7 @@ class DialoguePlay(Play):
         faults: What went wrong, and who caused it, the decisive one first; empty if the episode is solved.
     """
 
-    people = (USER,)
+    human_agents = (USER,)
 
     def __init__(self, start: PlayStart, *, scenario: Scenario, vocabulary: FactVocabulary) -> None:
         super().__init__(start)

@@ -5,7 +5,7 @@ from .design_problems import (
 )
 from .given import Given as Given
 from .known_answers import KnownAnswersWarning as KnownAnswersWarning, check_ground_truth as check_ground_truth
-from .parts import Part as Part, find_part as find_part, parts_of as parts_of, problem_of as problem_of
+from .parts import SubProblem as SubProblem, find_part as find_part, parts_of as parts_of, problem_of as problem_of
 from .questions import QuestionRequest as QuestionRequest
 from .tool_calls import (
     candidates_in as candidates_in,

@@ -19,7 +19,7 @@ LOGITS_PER_LEVEL = 0.4
 _MIN_OVERLAP = 0.6  # share of words that a text must have in common with a part to ask for it
 
 
-class Needing(Protocol):
+class Dependent(Protocol):
     """A step, sub-question or sub-task that needs others before it."""
 
     @property
@@ -27,7 +27,7 @@ class Needing(Protocol):
         """Positions of those."""
 
 
-class Part(msgspec.Struct, frozen=True, omit_defaults=True):
+class SubProblem(msgspec.Struct, frozen=True, omit_defaults=True):
     """A step that leads to the answer of a question: a sub-question.
 
     Attributes:
@@ -55,7 +55,7 @@ class Part(msgspec.Struct, frozen=True, omit_defaults=True):
         return Step(self.answer, self.wrong, needs, self.difficulty, self.subject, self.note)
 
 
-def stages_of(things: Iterable[Needing]) -> list[int]:
+def stages_of(things: Iterable[Dependent]) -> list[int]:
     """Return the stage of each: 0 of what needs no other, else one more than the latest that it needs."""
     stages: list[int] = []
     for thing in things:
@@ -63,7 +63,7 @@ def stages_of(things: Iterable[Needing]) -> list[int]:
     return stages
 
 
-def needed(things: Sequence[Needing], roots: Iterable[int], known: Collection[int] = ()) -> list[int]:
+def needed(things: Sequence[Dependent], roots: Iterable[int], known: Collection[int] = ()) -> list[int]:
     """Return the positions that some lead back to, themselves included, in order; those `known` need nothing."""
     found: set[int] = set()
     waiting = [*roots]
@@ -76,9 +76,9 @@ def needed(things: Sequence[Needing], roots: Iterable[int], known: Collection[in
     return sorted(found)
 
 
-def parts_of(task: Task) -> tuple[Part, ...]:
+def parts_of(task: Task) -> tuple[SubProblem, ...]:
     """Return the parts of a question, or none if they are not known."""
-    return msgspec.convert(task.bindings.get("parts", ()), tuple[Part, ...])
+    return msgspec.convert(task.bindings.get("parts", ()), tuple[SubProblem, ...])
 
 
 def subject_of(task: Task) -> str:

@@ -19,7 +19,7 @@ from toolorchestra.agents.experts.specialties import HARDER_OUTSIDE, outside_spe
 from toolorchestra.agents.experts.specification import Role
 from toolorchestra.agents.problems import LOOKED_UP, Problem, Step
 from toolorchestra.envs.ground_truth.given import MAX_CHARACTERS, UNKNOWN, Given, repeats, unclear, words_of
-from toolorchestra.envs.ground_truth.parts import Part, most_similar, needed, problem_of, subject_of
+from toolorchestra.envs.ground_truth.parts import SubProblem, most_similar, needed, problem_of, subject_of
 from toolorchestra.envs.ground_truth.sums import asked_sum, sum_problem
 from toolorchestra.toolscale.answers.mentions import mentions, tokens
 from toolorchestra.toolscale.tasks.task import Task
@@ -47,7 +47,7 @@ class QuestionRequest:
         part: The part that is asked for, if it is one.
     """
 
-    def __init__(self, task: Task, parts: Sequence[Part], given: Given, role: Role | None = None) -> None:
+    def __init__(self, task: Task, parts: Sequence[SubProblem], given: Given, role: Role | None = None) -> None:
         text = given.question[:MAX_CHARACTERS]
         self._task, self._parts, self._text, self._role = task, parts, text, role
         self.asked: Asked = "whole"

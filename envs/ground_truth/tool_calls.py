@@ -21,7 +21,7 @@ from toolorchestra.agents.policies.expert_roles import REQUEST
 from toolorchestra.agents.problems import Problem, facts
 from toolorchestra.envs.ground_truth.domain_steps import conclusion, step_asked, successful
 from toolorchestra.envs.ground_truth.given import UNCLEAR, Given
-from toolorchestra.envs.ground_truth.parts import Part, parts_of
+from toolorchestra.envs.ground_truth.parts import SubProblem, parts_of
 from toolorchestra.envs.ground_truth.questions import QuestionRequest
 from toolorchestra.toolscale.answers.answers import final_answer
 from toolorchestra.toolscale.domain import Domain
@@ -111,7 +111,7 @@ def candidates_in(context: ToolContext) -> tuple[str, ...]:
     return tuple(answer for answer in given if answer and answer != UNCLEAR)
 
 
-def _is_whole(task: Task, parts: Sequence[Part], arguments: Mapping[str, Any]) -> bool:
+def _is_whole(task: Task, parts: Sequence[SubProblem], arguments: Mapping[str, Any]) -> bool:
     """Return whether a call asked an expert or sub-agent for the answer to the whole question."""
     question = arguments.get("question") or arguments.get("subtask") or ""
     has_request = REQUEST in arguments["context"] if "context" in arguments else not question
@@ -119,7 +119,7 @@ def _is_whole(task: Task, parts: Sequence[Part], arguments: Mapping[str, Any]) -
     return QuestionRequest(task, parts, asked).is_whole
 
 
-def _parts(context: ToolContext) -> tuple[Part, ...]:
+def _parts(context: ToolContext) -> tuple[SubProblem, ...]:
     return () if isinstance(context.world, Domain) else parts_of(context.task)
 
 

@@ -17,7 +17,7 @@ import msgspec
 
 from toolorchestra.agents.builtin.design_renderer import ROLES, WARNING
 from toolorchestra.agents.policies.base import Info, Policy
-from toolorchestra.envs.ground_truth.parts import Part, parts_of
+from toolorchestra.envs.ground_truth.parts import SubProblem, parts_of
 from toolorchestra.envs.masorchestra.design import Agent, Design, to_text
 from toolorchestra.envs.masorchestra.rules import DEBATE, DoM, Edge
 from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
@@ -50,7 +50,7 @@ class Orchestrator(Policy):
         """Return the design of one agent, which is given the question itself."""
         return _designed(self._dom, thinking, [_agent("SOLVE", kind, "", description)])
 
-    def _parts(self) -> tuple[tuple[Part, ...], tuple[int, ...]]:
+    def _parts(self) -> tuple[tuple[SubProblem, ...], tuple[int, ...]]:
         """Return the parts of the task, and the positions of those that are asked for."""
         assert self._task is not None, "reset() comes first"
         parts = parts_of(self._task)
@@ -183,13 +183,13 @@ def _designed(dom: DoM, thinking: str, agents: Sequence[Agent]) -> Design:
     return Design(dom=dom, thinking=thinking, agents=tuple(agents), edges=tuple(edges))
 
 
-def _collector(task: str, results: Sequence[tuple[Part, str]]) -> Agent:
+def _collector(task: str, results: Sequence[tuple[SubProblem, str]]) -> Agent:
     """Return the agent that reports the answers to parts, each given by the agent of an id."""
     lines = [f"{part.question} ${{{agent_id}}}" for part, agent_id in results]
     return _agent("COLLECT", "CoTAgent", "\n".join([task, *lines]), "Collects and answers.")
 
 
-def _with_references(part: Part, parts: Sequence[Part], ids: Sequence[str]) -> str:
+def _with_references(part: SubProblem, parts: Sequence[SubProblem], ids: Sequence[str]) -> str:
     """Return the sub-question of a part, with references to the results that it needs in place or after it."""
     text, known = part.question, []
     for need in part.needs:

@@ -2,7 +2,7 @@
 
 A crash loses only the episodes in progress. An interrupted recording can be resumed: the episodes in the file are not
 played again, but for those that were not judged. ``run.json`` beside ``run.jsonl`` says how it was made. Not covered:
-how episodes are played (`toolorchestra.envs.playing`).
+how episodes are played (`toolorchestra.envs.run_episodes`).
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from toolorchestra.envs.ground_truth.parts import Part
+from toolorchestra.envs.ground_truth.parts import SubProblem
 from toolorchestra.envs.sources.questions import QuestionSource, QuestionWorld, check_sizes, make_question
 from toolorchestra.envs.tools.calculator import Calculator
 from toolorchestra.toolscale.answers.answers import answers
@@ -133,7 +133,7 @@ def _draw(draw: random.Random, level: int) -> tuple[list[Formula], list[int]]:
             return chain, values
 
 
-def _parts(chain: Sequence[Formula], values: Sequence[int]) -> list[Part]:
+def _parts(chain: Sequence[Formula], values: Sequence[int]) -> list[SubProblem]:
     """Return the steps of a task, of which each needs those before it that its formula names."""
     known = dict(zip(NAMES, values, strict=False))
     found = []
@@ -141,5 +141,5 @@ def _parts(chain: Sequence[Formula], values: Sequence[int]) -> list[Part]:
         left, right = (str(known.get(part, part)) for part in (formula.left, formula.right))
         needs = tuple(sorted({NAMES.index(part) for part in (formula.left, formula.right) if part in NAMES}))
         wrong = (str(value + 1), str(value - 1), str(value + 10))
-        found.append(Part(f"What is {left} {formula.sign} {right}?", str(value), wrong, needs, 0.0))
+        found.append(SubProblem(f"What is {left} {formula.sign} {right}?", str(value), wrong, needs, 0.0))
     return found

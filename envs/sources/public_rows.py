@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from toolorchestra.envs.ground_truth.parts import Part
+from toolorchestra.envs.ground_truth.parts import SubProblem
 from toolorchestra.envs.sources.code_questions import ProgramTests, program_question
 from toolorchestra.envs.sources.row_files import HubSet, Row
 from toolorchestra.toolscale.answers.answers import boxed
@@ -124,7 +124,7 @@ class Read(msgspec.Struct, frozen=True):
     level: int
     topic: str
     paragraphs: tuple[Paragraph, ...] = ()
-    parts: tuple[Part, ...] = ()
+    parts: tuple[SubProblem, ...] = ()
     tests: ProgramTests | None = None
 
 
@@ -290,17 +290,17 @@ def _paragraphs(known: PublicSet, row: Row) -> tuple[Paragraph, ...]:
     return tuple((str(title), "".join(sentences).strip()) for title, sentences in pairs)
 
 
-def _steps(row: Row, column: str) -> tuple[Part, ...]:
+def _steps(row: Row, column: str) -> tuple[SubProblem, ...]:
     """Return the steps of MuSiQue: questions that name the answers of earlier ones as ``#1``."""
     places = {paragraph["idx"]: str(place) for place, paragraph in enumerate(row["paragraphs"])}
-    parts: list[Part] = []
+    parts: list[SubProblem] = []
     for step in row.get(column) or ():
         needs = tuple(sorted({int(found) - 1 for found in re.findall(r"#(\d+)", step["question"])}))
         question = step["question"].replace(" >> ", ": ")
         for needed in needs:
             question = question.replace(f"#{needed + 1}", parts[needed].answer)
         place = places.get(step.get("paragraph_support_idx"))
-        parts.append(Part(question, str(step["answer"]), (), needs, 0.5, None, (place,) if place else ()))
+        parts.append(SubProblem(question, str(step["answer"]), (), needs, 0.5, None, (place,) if place else ()))
     return tuple(parts)
 
 

@@ -1,7 +1,7 @@
 """Questions: tasks that are solved by a right final answer, and their world, which has no database.
 
 A question is an ordinary `Task`. Its accepted answers are the phrases of its one entry of `communicate`, and the
-steps that lead to the answer, if they are known, are `toolorchestra.envs.ground_truth.parts.Part`s in
+steps that lead to the answer, if they are known, are `toolorchestra.envs.ground_truth.parts.SubProblem`s in
 ``bindings["parts"]``.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from toolorchestra.envs.ground_truth.parts import Part
+from toolorchestra.envs.ground_truth.parts import SubProblem
 from toolorchestra.envs.sources.answer_attempts import attempts, attempts_at_several
 from toolorchestra.envs.task_source import TaskSource
 from toolorchestra.envs.world import World
@@ -37,7 +37,7 @@ def make_question(
     difficulty: int,
     question: str,
     answers: Sequence[str],
-    parts: Sequence[Part] = (),
+    parts: Sequence[SubProblem] = (),
     reference_calls: Sequence[Call] = (),
     **bindings: Any,
 ) -> Task:

@@ -16,7 +16,7 @@ import msgspec
 
 from toolorchestra.agents.builtin.design_renderer import WARNING
 from toolorchestra.agents.experts.specification import ExpertSpec, Tokens, logit
-from toolorchestra.envs.ground_truth.parts import Part, parts_of
+from toolorchestra.envs.ground_truth.parts import SubProblem, parts_of
 from toolorchestra.envs.masorchestra.design import Agent, Design
 from toolorchestra.envs.masorchestra.orchestrators import ChainPolicy, Orchestrator, SinglePolicy
 from toolorchestra.envs.sources.masbench.sets import COUNTS
@@ -59,7 +59,7 @@ class MirrorPolicy(Orchestrator):
         edges = tuple((start, agent.id) for agent in agents for start in agent.references)
         return Design(dom="high", thinking="The problem's graph.", agents=tuple(agents), edges=edges)
 
-    def _ends(self, parts: Sequence[Part], targets: Sequence[int]) -> list[int]:
+    def _ends(self, parts: Sequence[SubProblem], targets: Sequence[int]) -> list[int]:
         """Return the sub-tasks whose results an agent hands on."""
         return list(range(len(parts)))
 
@@ -71,7 +71,7 @@ class BranchesPolicy(MirrorPolicy):
     branches is solved by one agent.
     """
 
-    def _ends(self, parts: Sequence[Part], targets: Sequence[int]) -> list[int]:
+    def _ends(self, parts: Sequence[SubProblem], targets: Sequence[int]) -> list[int]:
         meeting = (need for part in parts if len(part.needs) > 1 for need in part.needs)
         return sorted({*targets, *meeting})
 
@@ -109,7 +109,7 @@ def _agent(agent_id: str, text: str) -> Agent:
     return Agent(agent_id, "CoTAgent", text, "Works it out.")
 
 
-def _read(parts: Sequence[Part], end: int, ends: Sequence[int]) -> list[int]:
+def _read(parts: Sequence[SubProblem], end: int, ends: Sequence[int]) -> list[int]:
     """Return the ends of other branches that a branch continues."""
     found: set[int] = set()
     waiting = list(parts[end].needs)
@@ -122,7 +122,7 @@ def _read(parts: Sequence[Part], end: int, ends: Sequence[int]) -> list[int]:
     return sorted(found)
 
 
-def _results(parts: Sequence[Part], known: Sequence[int]) -> str:
+def _results(parts: Sequence[SubProblem], known: Sequence[int]) -> str:
     return "".join(f"\n{parts[number].question} ${{STEP_{number}}}" for number in known)
 
 

@@ -6,9 +6,9 @@ from matplotlib.figure import Figure
 from toolorchestra.agents.builtin.compact_renderer import CompactRenderer
 from toolorchestra.agents.builtin.model import build_renderer
 from toolorchestra.agents.policies.reference import OraclePolicy
-from toolorchestra.algos.data.demonstrations import Demonstration, play_policy
+from toolorchestra.algos.data.demonstrations import Demonstration, demonstrated
 from toolorchestra.algos.reporting import report
-from toolorchestra.algos.starts import Start, make_env, starts
+from toolorchestra.envs.starts import EpisodeStart, make_env, starts
 
 ENV = "ToolOrchestra-Restaurant-v0"
 
@@ -26,13 +26,13 @@ def _blank_curves(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.fixture(scope="module")
-def plays() -> list[Start]:
+def plays() -> list[EpisodeStart]:
     return [level[n] for level in starts(make_env(ENV, {}), "train", ()).values() for n in (0, 5, 9)]
 
 
 @pytest.fixture(scope="module")
-def good(plays: list[Start]) -> list[Demonstration]:
-    return list(play_policy(make_env(ENV, {}), OraclePolicy(), plays))
+def good(plays: list[EpisodeStart]) -> list[Demonstration]:
+    return list(demonstrated(make_env(ENV, {}), OraclePolicy(), plays))
 
 
 @pytest.fixture(scope="module")

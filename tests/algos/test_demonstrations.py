@@ -11,11 +11,11 @@ from toolorchestra.agents.builtin.model import build_renderer
 from toolorchestra.agents.policies.base import play_episode
 from toolorchestra.agents.policies.baselines import SelfRefine
 from toolorchestra.agents.policies.reference import NoisyOraclePolicy, OraclePolicy
-from toolorchestra.algos.data.demonstrations import Demonstration, encode, play_policy, recorded, structured
+from toolorchestra.algos.data.demonstrations import Demonstration, demonstrated, encode, recorded, structured
 from toolorchestra.algos.rollout.engine import RolloutEngine, RolloutRequest
 from toolorchestra.algos.rollout.sampling import Sample
-from toolorchestra.algos.starts import Start, make_env, starts
 from toolorchestra.envs.records.episode import write_episodes
+from toolorchestra.envs.starts import EpisodeStart, make_env, starts
 from toolorchestra.envs.task_source import DomainSource, MixtureSource
 from toolorchestra.toolscale.common.errors import OptionError
 
@@ -27,8 +27,8 @@ def test_the_oracle_demonstrates_solved_episodes(good: list[Demonstration]) -> N
     assert {d.difficulty for d in good} == {1, 2, 3, 4, 5}
 
 
-def test_the_noisy_oracle_also_fails(plays: list[Start]) -> None:
-    noisy = list(play_policy(make_env(ENV, {}), NoisyOraclePolicy(0, 0.8), plays * 3))
+def test_the_noisy_oracle_also_fails(plays: list[EpisodeStart]) -> None:
+    noisy = list(demonstrated(make_env(ENV, {}), NoisyOraclePolicy(0, 0.8), plays * 3))
     assert 0.0 < sum(d.solved for d in noisy) / len(noisy) < 0.9
 
 
@@ -56,7 +56,7 @@ def test_all_calls_of_the_oracle_can_be_written_in_the_compact_language(
 
 def test_demonstrations_are_laid_out_as_rollouts_are(renderer: CompactRenderer) -> None:
     start = starts(make_env(ENV, {}), "train", (2,))[2][0]
-    (demonstration,) = play_policy(make_env(ENV, {}), OraclePolicy(), [start])
+    (demonstration,) = demonstrated(make_env(ENV, {}), OraclePolicy(), [start])
     ids, mask = encode(renderer, demonstration)
 
     def recite(prompts, limits, keys):  # type: ignore[no-untyped-def]
@@ -74,14 +74,14 @@ def test_demonstrations_are_laid_out_as_rollouts_are(renderer: CompactRenderer) 
     assert [0] * len(row.prompt_ids) + row.mask == mask
 
 
-def test_recorded_episodes_teach_what_was_played(tmp_path: Path, plays: list[Start]) -> None:
+def test_recorded_episodes_teach_what_was_played(tmp_path: Path, plays: list[EpisodeStart]) -> None:
     env = make_env(ENV, {})
     for start in plays[:4]:
-        play_episode(env, OraclePolicy(), seed=start.seed, options=start.reset_options())
+        play_episode(env, OraclePolicy(), **start.arguments)
         write_episodes(tmp_path / "e.jsonl", [env.unwrapped.episode])  # type: ignore[attr-defined]
     _, info = env.reset(seed=0)
     again = list(recorded(tmp_path / "e.jsonl", env))
-    live = list(play_policy(env, OraclePolicy(), plays[:4]))
+    live = list(demonstrated(env, OraclePolicy(), plays[:4]))
     renderer = build_renderer(info["tools"], [d.messages for d in live])
     assert [encode(renderer, d) for d in again] == [encode(renderer, d) for d in live]
 
@@ -89,9 +89,9 @@ def test_recorded_episodes_teach_what_was_played(tmp_path: Path, plays: list[Sta
 def test_a_protocol_that_ends_by_a_call_and_adds_to_what_is_shown_is_learnt_as_it_was_played(tmp_path: Path) -> None:
     env = make_env("ParaManager-Math-v0", {})
     plays = [level[0] for level in starts(env, "train", ()).values()]
-    live = list(play_policy(env, SelfRefine(), plays))
+    live = list(demonstrated(env, SelfRefine(), plays))
     for start in plays:
-        play_episode(env, SelfRefine(), seed=start.seed, options=start.reset_options())
+        play_episode(env, SelfRefine(), **start.arguments)
         write_episodes(tmp_path / "e.jsonl", [env.unwrapped.episode])  # type: ignore[attr-defined]
     again = list(recorded(tmp_path / "e.jsonl", env))
     assert [d.solved for d in again] == [d.solved for d in live]

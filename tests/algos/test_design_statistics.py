@@ -14,9 +14,9 @@ from toolorchestra.algos.data.demonstrations import demonstrate, encode, suitabl
 from toolorchestra.algos.reporting import design_statistics
 from toolorchestra.algos.rollout.engine import RolloutEngine, RolloutRequest, Row
 from toolorchestra.algos.rollout.sampling import Sample
-from toolorchestra.algos.starts import make_env, starts
 from toolorchestra.envs.masorchestra.design import Agent, Design
 from toolorchestra.envs.masorchestra.rules import DesignFault, Rule
+from toolorchestra.envs.starts import make_env, starts
 
 ENV = "MASOrchestra-High-MASBenchRobustness-v0"
 

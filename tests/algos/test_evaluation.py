@@ -15,10 +15,10 @@ from toolorchestra.algos.reporting import evaluation
 from toolorchestra.algos.reporting.stats import paired_bootstrap
 from toolorchestra.algos.rollout.engine import Row
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot
-from toolorchestra.algos.starts import Start, make_env, starts
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.records.episode import Episode
 from toolorchestra.envs.records.unjudged import EvaluationError
+from toolorchestra.envs.starts import EpisodeStart, make_env, starts
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def env() -> MultiAgentEnv:
 def slot_after(env: MultiAgentEnv, text: str) -> Slot:
     """The slot of a problem whose answer is 7, after a message of the reasoner."""
     task = next(t for t in env.source.tasks("train") if t.answer == r"\boxed{7}")
-    slot = MultiAgentEngine(env, {}, {}).start(Start(0, (("task_id", task.id),)))
+    slot = MultiAgentEngine(env, {}, {}).start(EpisodeStart(0, {"task_id": task.id}))
     slot.play.act(text)
     return slot
 
@@ -108,7 +108,7 @@ def test_an_evaluation_fails_with_the_reasons_if_more_than_a_hundredth_is_not_ju
 
 
 def test_an_evaluation_of_several_agents_fails_likewise(env: MultiAgentEnv, monkeypatch: pytest.MonkeyPatch) -> None:
-    starts = [Start(0, (("task_id", task.id),)) for task in env.source.tasks("train")[:4]]
+    starts = [EpisodeStart(0, {"task_id": task.id}) for task in env.source.tasks("train")[:4]]
 
     def play(self: MultiAgentEngine, samplers: Any, slots: Sequence[Slot], progress: Any) -> None:
         for slot in slots:

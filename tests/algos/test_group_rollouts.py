@@ -10,7 +10,7 @@ import pytest
 
 from toolorchestra.algos.group_rollouts import Curriculum, GroupRollouts, RolloutGroup, group_rewards
 from toolorchestra.algos.rollout.engine import Row
-from toolorchestra.algos.starts import Start
+from toolorchestra.envs.starts import EpisodeStart
 from toolorchestra.toolscale.common.errors import OptionError
 
 FILTERS = ("homogeneity", "format", "invalid")
@@ -84,7 +84,7 @@ def test_groups_that_an_outage_ends_fail_with_the_reasons() -> None:
 
 
 def curriculum(**settings: Any) -> Curriculum:
-    return Curriculum({1: [Start(0), Start(1)], 2: [Start(2)], 3: [Start(3)]}, **settings)
+    return Curriculum({1: [EpisodeStart(0), EpisodeStart(1)], 2: [EpisodeStart(2)], 3: [EpisodeStart(3)]}, **settings)
 
 
 def test_only_the_easiest_level_is_open_at_first() -> None:

@@ -21,9 +21,9 @@ from toolorchestra.algos.options.one_agent import TrainGRPO
 from toolorchestra.algos.rollout.engine import RolloutEngine, RolloutRequest, Row
 from toolorchestra.algos.rollout.generation import Generation
 from toolorchestra.algos.rollout.sampling import ModelSampler, Sample
-from toolorchestra.algos.starts import make_env, starts
 from toolorchestra.algos.trl_trainers import MicroBatchGRPOTrainer
 from toolorchestra.envs.records.episode import read_episodes
+from toolorchestra.envs.starts import make_env, starts
 from toolorchestra.toolscale.common.errors import OptionError
 
 MINI = str(Path(__file__).parents[1] / "data" / "mini")

@@ -22,7 +22,7 @@ from toolorchestra.algos.rollout.engine import RolloutEngine, RolloutRequest
 from toolorchestra.algos.rollout.reserved_cache import ReservedLayer
 from toolorchestra.algos.rollout.sampling import ModelSampler, Sample
 from toolorchestra.algos.rollout.trajectory import TrainRow, row_logps
-from toolorchestra.algos.starts import Start
+from toolorchestra.envs.starts import EpisodeStart
 
 CPU = torch.device("cpu")
 RENDERER: Any = SimpleNamespace(stop_ids=(3,), pad_id=0)
@@ -200,7 +200,7 @@ def test_as_many_episodes_are_played_at_once_as_memory_has_room_for() -> None:
         engine = RolloutEngine(OneTurn, renderer, in_flight=8, max_turn_ids=10, token_budget=token_budget)
         sizes.clear()
         done.clear()
-        rows = engine.play(sampler, [RolloutRequest(n, Start(n)) for n in range(10)], done.append)
+        rows = engine.play(sampler, [RolloutRequest(n, EpisodeStart(n)) for n in range(10)], done.append)
         assert sizes == expected
         assert done == sorted(done)
         assert done[-1] == 10

@@ -26,10 +26,10 @@ from toolorchestra.algos.options.several_agents import TrainMSARL, TrainMultiGRP
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot
 from toolorchestra.algos.rollout.sampling import Sample
 from toolorchestra.algos.rollout.trajectory import TokenTrajectory, TrainRow, row_logps
-from toolorchestra.algos.starts import Start
 from toolorchestra.algos.team_learner import ClippedUpdater
 from toolorchestra.envs.msarl import MSARLEnv, teacher
 from toolorchestra.envs.play import Play
+from toolorchestra.envs.starts import EpisodeStart
 from toolorchestra.envs.tools.simulated_python import SimulatedPython
 from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
 
@@ -93,10 +93,10 @@ def own(trajectory: TokenTrajectory, since: int = 0) -> int:
     return sum(trajectory.mask[since:])
 
 
-def start_of(env: MSARLEnv) -> Start:
+def start_of(env: MSARLEnv) -> EpisodeStart:
     """A problem whose answer is 7."""
     task = next(t for t in env.source.tasks("train") if t.intent == "power_remainder" and t.answer == r"\boxed{7}")
-    return Start(0, (("task_id", task.id),))
+    return EpisodeStart(0, {"task_id": task.id})
 
 
 def nested(
@@ -561,8 +561,8 @@ def chain_slot(env: MSARLEnv, policy: TokenPolicy, seed: int = 0) -> Slot:
     """An episode that the teacher has played, token by token."""
     engine = engine_of(env, policy) if len(env.possible_agents) > 1 else None
     task = next(task for task in env.source.tasks("train") if task.difficulty == 2)
-    start = Start(seed, (("task_id", task.id),))
-    env.reset(seed=seed, options=start.reset_options())
+    start = EpisodeStart(seed, {"task_id": task.id})
+    env.reset(seed=seed, options=start.options)
     trajectories = {agent: TokenTrajectory() for agent in env.possible_agents}
     slot = engine.start(start) if engine else Slot(env.play.branch(), trajectories)
     while not slot.over:
@@ -605,7 +605,7 @@ def test_what_is_taught_is_laid_out_as_the_engine_lays_it_out(chain_policy: Toke
     single = {"stale": 4, "helpers": "none", "old_outputs": "deleted", "max_calls": 2, "max_cycles": 4}
     for env in (chains(), MSARLEnv("Chains", **single)):  # type: ignore[arg-type]
         slot = chain_slot(env, chain_policy)
-        (start,) = [Start(None, (("task_id", slot.play.task.id),))]
+        (start,) = [EpisodeStart(None, {"task_id": slot.play.task.id})]
         rng = random.Random(0)
         taught = teacher_demonstrations(env, teacher, [start], 0.0, rng)
         again = chain_slot(env, chain_policy, random.Random(0).getrandbits(31))
@@ -649,7 +649,7 @@ def test_the_last_call_of_a_stateless_helper_is_branched_and_credited_alone(chai
     engine = engine_of(env, chain_policy)
     samplers = {"reasoner": Actor(chain_policy, reason), "helper": Actor(chain_policy, read)}
     (paths,) = play_nested(
-        engine, samplers, [Start(0, (("task_id", task.id),))], paths=2, interpretations=3, rng=random.Random(0)
+        engine, samplers, [EpisodeStart(0, {"task_id": task.id})], paths=2, interpretations=3, rng=random.Random(0)
     )
     assert [len(path.leaves) for path in paths] == [3, 3]
     batch = judge([paths], interpretations=3, rule="subgroup_mean")

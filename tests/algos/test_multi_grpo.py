@@ -20,11 +20,11 @@ from toolorchestra.algos.options.several_agents import TrainMultiGRPO
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot, unjudged_share
 from toolorchestra.algos.rollout.sampling import Sample
 from toolorchestra.algos.rollout.trajectory import TrainRow
-from toolorchestra.algos.starts import Start
 from toolorchestra.algos.team_learner import ClippedUpdater
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.play import Play
 from toolorchestra.envs.records.unjudged import EvaluationError
+from toolorchestra.envs.starts import EpisodeStart
 from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -89,7 +89,7 @@ def played(untaught: Path, say: dict[str, Callable[[str, int], str]], size: int 
     engine = multi_agent_trainer.make_engine(config, env, policies)
     task = env.source.tasks("train")[0]
     samplers = {agent: Actor(policies[agent], say[agent]) for agent in AGENTS}
-    (group,) = play_groups(engine, samplers, [Start(1, (("task_id", task.id),))], size)
+    (group,) = play_groups(engine, samplers, [EpisodeStart(1, {"task_id": task.id})], size)
     return group, policies["lookout"]
 
 
@@ -106,7 +106,7 @@ def test_as_many_episodes_are_played_at_once_as_the_budget_of_tokens_has_room_fo
     policies = multi_agent_trainer.load_policies(AGENTS, untaught)
     engine = multi_agent_trainer.make_engine(config, env, policies)
     assert engine.token_budget == min(memory.token_budget(policy.model) for policy in policies.values())
-    task = Start(1, (("task_id", env.source.tasks("train")[0].id),))
+    task = EpisodeStart(1, {"task_id": env.source.tasks("train")[0].id})
     sizes: list[int] = []
 
     def watched(agent: str) -> Any:

@@ -11,7 +11,7 @@ from toolorchestra.algos.options.config_files import LEARNERS, options_of
 from toolorchestra.algos.options.one_agent import TrainGRPO, TrainSFT
 from toolorchestra.algos.options.options import AT_LEAST_0, AT_LEAST_1, SHARES
 from toolorchestra.algos.options.several_agents import TrainMSARL, TrainTMATR
-from toolorchestra.algos.starts import Start
+from toolorchestra.envs.starts import EpisodeStart
 
 
 def test_other_models_are_trained_with_the_papers_bounds_on_all_levels() -> None:
@@ -32,10 +32,11 @@ def test_levels_are_read_from_the_command_line(words: list[str], levels: tuple[i
 
 
 def test_held_out_tasks_are_spread_over_the_split() -> None:
-    starts = [Start(n) for n in range(10)]
+    starts = [EpisodeStart(n) for n in range(10)]
     assert [start.seed for start in TrainTMATR(eval_tasks=5).evaluated(starts)] == [0, 2, 4, 6, 8]
     assert TrainTMATR().evaluated(starts) == starts
-    assert len(TrainTMATR(models={"planner": "m", "inferencer": "m"}).evaluated([Start(n) for n in range(99)])) == 8
+    untaught = TrainTMATR(models={"planner": "m", "inferencer": "m"})
+    assert len(untaught.evaluated([EpisodeStart(n) for n in range(99)])) == 8
 
 
 def test_bounds_are_of_options_that_there_are() -> None:

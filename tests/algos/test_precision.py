@@ -24,7 +24,7 @@ from toolorchestra.algos.options.several_agents import TrainMultiGRPO
 from toolorchestra.algos.rollout.engine import Row
 from toolorchestra.algos.rollout.generation import Generation
 from toolorchestra.algos.rollout.sampling import ModelSampler
-from toolorchestra.algos.starts import Start
+from toolorchestra.envs.starts import EpisodeStart
 from toolorchestra.toolscale.common.errors import OptionError
 
 IDS = [[5, 6, 7, 8, 9, 10]]
@@ -55,7 +55,7 @@ class Rewarded:
 
     def __init__(self, config: TrainGRPO, start: Any = None) -> None:
         self.config, self.start, self.metrics = config, start, {"reward": 0.0}
-        self.curriculum, self.generation = Curriculum({1: [Start(0)]}), Generation()
+        self.curriculum, self.generation = Curriculum({1: [EpisodeStart(0)]}), Generation()
 
     def close(self) -> None: ...
 

@@ -14,11 +14,11 @@ from toolorchestra.agents.policies.base import play_episode
 from toolorchestra.agents.policies.baselines import SelfRefine
 from toolorchestra.agents.policies.reference import OraclePolicy
 from toolorchestra.algos.data import recording_formats as formats
-from toolorchestra.algos.starts import make_env
 from toolorchestra.cli.main import main
 from toolorchestra.envs.multiagent.views import CurrentAgentEnv
 from toolorchestra.envs.records.episode import Episode, read_episodes, write_episodes
 from toolorchestra.envs.registration import make_multiagent
+from toolorchestra.envs.starts import make_env
 from toolorchestra.toolscale.common.errors import OptionError
 
 ENV = "ToolOrchestra-Restaurant-v0"

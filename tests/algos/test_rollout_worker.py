@@ -29,7 +29,7 @@ from toolorchestra.algos.rollout.engine import RolloutEngine
 from toolorchestra.algos.rollout.generation import CopyGeneration
 from toolorchestra.algos.rollout.sampling import ModelSampler, Sample
 from toolorchestra.algos.rollout_worker import AsyncGroupRollouts, RolloutWorker
-from toolorchestra.algos.starts import Start
+from toolorchestra.envs.starts import EpisodeStart
 from toolorchestra.toolscale.common.errors import OptionError, SamplerError, TrainingError
 
 ENV = "Early-v0"
@@ -116,7 +116,7 @@ def words(prompts: Sequence[Sequence[int]], limits: Sequence[int], keys: Sequenc
 
 def worker_of(policy: TokenPolicy, config: TrainGRPO, sampler: Any = words, first: int = 0) -> RolloutWorker:
     engine = grpo.make_engine(config, policy.renderer)
-    tasks = Curriculum({1: [Start(n) for n in range(50)]})
+    tasks = Curriculum({1: [EpisodeStart(n) for n in range(50)]})
     return RolloutWorker(engine, tasks, config, sampler, first=first)
 
 
@@ -363,7 +363,7 @@ def test_what_ends_the_rollouts_ends_the_training(folder: Path, tmp_path: Path, 
 
     config = options(folder, tmp_path / "run", max_staleness=1, filters=())
     engine = grpo.make_engine(config, policy.renderer)
-    rollouts = AsyncGroupRollouts(engine, Curriculum({1: [Start(1)]}), config, None, Dying())
+    rollouts = AsyncGroupRollouts(engine, Curriculum({1: [EpisodeStart(1)]}), config, None, Dying())
     with pytest.raises(SamplerError, match="The server is gone"):
         grpo.fit(TokenPolicy.load(folder), rollouts, config)
     assert not [thread for thread in threading.enumerate() if thread.name == "rollouts"]
@@ -376,7 +376,7 @@ def test_what_was_sampled_too_long_ago_is_discarded(
     generation = CopyGeneration()
     generation.live_sampler = lambda *_, **__: words  # type: ignore[method-assign]
     engine: RolloutEngine = grpo.make_engine(config, policy.renderer)
-    rollouts = AsyncGroupRollouts(engine, Curriculum({1: [Start(1)]}), config, None, generation)
+    rollouts = AsyncGroupRollouts(engine, Curriculum({1: [EpisodeStart(1)]}), config, None, generation)
     try:
         for step in (0, 5, 6):
             useful, _ = rollouts.collect(2, step, None)

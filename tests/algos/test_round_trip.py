@@ -16,8 +16,8 @@ from toolorchestra.algos.data.round_trip import oracle_reward, require_round_tri
 from toolorchestra.algos.options.one_agent import TrainGRPO, TrainSFT
 from toolorchestra.algos.options.several_agents import TrainMSARL
 from toolorchestra.algos.options.smoke import make_tiny_model, tiny_tokenizer
-from toolorchestra.algos.starts import Start, starts
 from toolorchestra.envs.registration import make_multiagent
+from toolorchestra.envs.starts import EpisodeStart, starts
 from toolorchestra.toolscale.common.errors import OptionError
 
 RESTAURANT = "ToolOrchestra-Restaurant-v0"
@@ -46,7 +46,7 @@ def renderer(template: str = "", kind: type[ChatTemplateRenderer] = ChatTemplate
     return kind(tokenizer)
 
 
-def first(env: Any, split: str = "train") -> Start:
+def first(env: Any, split: str = "train") -> EpisodeStart:
     return next(iter(starts(env, split, ()).values()))[0]
 
 
@@ -79,7 +79,7 @@ def test_a_renderer_with_which_the_oracle_earns_less_is_refused() -> None:
 
 
 def test_environments_of_others_have_no_oracle() -> None:
-    require_round_trip(gym.make("CartPole-v1"), renderer(kind=Forgetful), Start(0))
+    require_round_trip(gym.make("CartPole-v1"), renderer(kind=Forgetful), EpisodeStart(0))
 
 
 @pytest.mark.parametrize("name", ["MSARL-Math-v0", "TMATR-Math-v0"])

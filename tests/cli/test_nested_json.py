@@ -12,9 +12,9 @@ import pytest
 
 from examples.baselines.routing import EvaluationBank
 from toolorchestra.agents.policies.human import _typed
-from toolorchestra.algos.starts import json_or_text
 from toolorchestra.cli.main import main
 from toolorchestra.envs.judge.model_judge import read_reply
+from toolorchestra.envs.starts import json_or_text
 from toolorchestra.toolscale.common.append_only import AppendingError, read_appended
 from toolorchestra.toolscale.common.errors import DomainError, OptionError
 from toolorchestra.toolscale.common.jsonl import read_jsonl

@@ -9,12 +9,12 @@ import pytest
 from gymnasium.spaces import Discrete, Text
 from pettingzoo import AECEnv, ParallelEnv
 
-from toolorchestra.algos.starts import Start
 from toolorchestra.envs import make_multiagent
 from toolorchestra.envs.checks.environment import check_environment
 from toolorchestra.envs.checks.several_agents import random_messages
 from toolorchestra.envs.external import SEEDS, ExternalEnv
 from toolorchestra.envs.play import EpisodeLimits
+from toolorchestra.envs.starts import EpisodeStart
 from toolorchestra.toolscale.common.errors import OptionError
 
 GAME = '''
@@ -140,7 +140,7 @@ def test_branches_go_on_apart(env: ExternalEnv) -> None:
     pytest.importorskip("torch", reason="comes with the extra `train`")
     from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine
 
-    slot = MultiAgentEngine(env, {}, {}).start(Start(0, (("task_id", "guess_v0/seed/train-00003"),)))
+    slot = MultiAgentEngine(env, {}, {}).start(EpisodeStart(0, {"task_id": "guess_v0/seed/train-00003"}))
     slot.play.act("1")
     twin = slot.fork()
     for _ in range(5):
@@ -197,16 +197,16 @@ def test_an_exception_ends_that_episode_only(
 
 def test_episodes_that_cannot_be_reset_are_recorded_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     from toolorchestra.envs.multiagent.views import CurrentAgentEnv, RandomMessages
-    from toolorchestra.envs.playing import Reset, play_all
     from toolorchestra.envs.records.recording import Tally
+    from toolorchestra.envs.run_episodes import run_all
 
     env = make_multiagent("guessing:game")
     kind = type(env._external)
     reset, count = kind.reset, iter(range(99))
     monkeypatch.setattr(kind, "reset", lambda self, **given: reset(self, **given) if next(count) % 2 else 1 / 0)
     write = random_messages("guessing:game")
-    played = play_all(
-        lambda: CurrentAgentEnv(env), lambda: RandomMessages(write), [Reset(n, {}) for n in range(4)], retries=0
+    played = run_all(
+        lambda: CurrentAgentEnv(env), lambda: RandomMessages(write), [EpisodeStart(n, {}) for n in range(4)], retries=0
     )
     assert [one.outcome for one in played] == ["infra_error", "failed", "infra_error", "failed"]
     summary = Tally(played).summary()

@@ -12,9 +12,10 @@ from gymnasium.spaces import Discrete, Text
 from toolorchestra.agents.policies.base import Policy
 from toolorchestra.envs import make_multiagent
 from toolorchestra.envs.played import stop
-from toolorchestra.envs.playing import Reset, play_all
 from toolorchestra.envs.records.episode import Episode
 from toolorchestra.envs.records.unjudged import fitted, named_outcome
+from toolorchestra.envs.run_episodes import run_all
+from toolorchestra.envs.starts import EpisodeStart
 
 MENU = '<tool_call>{"name": "list_menu", "arguments": {}}</tool_call>'
 PYTHON = '<tool_call>{"name": "python", "arguments": {"code": "print(1)"}}</tool_call>'
@@ -122,7 +123,7 @@ def test_a_wrapper_that_ends_an_episode_ends_its_record_too() -> None:
     def make() -> gym.Env[Any, Any]:
         return gym.make("ToolOrchestra-Restaurant-v0", max_episode_steps=3, disable_env_checker=True)
 
-    episodes: list[Episode] = play_all(make, Menu, [Reset(0, {}), Reset(1, {})])
+    episodes: list[Episode] = run_all(make, Menu, [EpisodeStart(0, {}), EpisodeStart(1, {})])
     assert [(one.outcome, one.why, one.reward) for one in episodes] == [("failed", "no answer after 3 turns", 0.0)] * 2
 
 

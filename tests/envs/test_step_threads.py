@@ -9,7 +9,7 @@ import pytest
 
 from toolorchestra.agents.chat.base import ScriptedChat
 from toolorchestra.agents.event_loop import run, together
-from toolorchestra.algos.starts import make_env
+from toolorchestra.envs.starts import make_env
 from toolorchestra.envs.step_threads import StepThreads
 
 HERE = threading.current_thread()

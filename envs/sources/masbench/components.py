@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from toolorchestra.envs.ground_truth.parts import needed
-from toolorchestra.envs.sources.masbench.drafts import Component, Sub, depth_for, draw_draft
+from toolorchestra.envs.sources.masbench.drafts import Component, DraftSubTask, depth_for, draw_draft
 from toolorchestra.envs.sources.masbench.fast_random import FastRandom
 from toolorchestra.envs.sources.masbench.graph import MODULUS, Axes, calculate, split_of, template
 from toolorchestra.envs.sources.masbench.naming import Namer, draw_distractor
@@ -24,7 +24,7 @@ _STATED = frozenset({"given", "same", "sum", "difference"})
 
 def draw_needle(rng: FastRandom, key: str) -> Component:
     """Return the component of a magic number."""
-    needle = Sub("needle", [], name=key, constant=rng.between(10**6, 10**7 - 1))
+    needle = DraftSubTask("needle", [], name=key, constant=rng.between(10**6, 10**7 - 1))
     return Component([needle], roots=[0], ways=[[0]], states=[[0]], carried=[[]])
 
 
@@ -41,7 +41,7 @@ def draw_component(
     hierarchy: Hierarchy,
     distractors: int,
     usual: int | None = None,
-    others: Sequence[Sub] | None = None,
+    others: Sequence[DraftSubTask] | None = None,
 ) -> Component:
     """Return a component of the depth, horizon and breadth of `axes`, whose template belongs to a split.
 
@@ -83,7 +83,7 @@ def _name(
     hierarchy: Hierarchy,
     distractors: int,
     breadth: int | None,
-    others: Sequence[Sub] | None,
+    others: Sequence[DraftSubTask] | None,
 ) -> None:
     """Give a draft names and distractors; its numbers are still missing."""
     subs, roots = draft.subs, draft.roots
@@ -113,7 +113,7 @@ def _name(
         later.remove(root)
 
 
-def _numbered(rng: FastRandom, subs: Sequence[Sub], ways: Sequence[Sequence[int]]) -> bool:
+def _numbered(rng: FastRandom, subs: Sequence[DraftSubTask], ways: Sequence[Sequence[int]]) -> bool:
     """Put numbers in, so that each answer is uniform; False if an answer can not take every value."""
     values = [0] * len(subs)
     for way in ways:
@@ -130,11 +130,13 @@ def _numbered(rng: FastRandom, subs: Sequence[Sub], ways: Sequence[Sequence[int]
     return True
 
 
-def _aim(rng: FastRandom, subs: Sequence[Sub], values: list[int], way: Sequence[int], free: Sequence[int]) -> bool:
+def _aim(
+    rng: FastRandom, subs: Sequence[DraftSubTask], values: list[int], way: Sequence[int], free: Sequence[int]
+) -> bool:
     """Set one of the free numbers on the way to an answer so that the answer is a value drawn for it."""
     target = rng.below(MODULUS)
 
-    def answer(sub: Sub, constant: int, places: Sequence[int]) -> int:
+    def answer(sub: DraftSubTask, constant: int, places: Sequence[int]) -> int:
         sub.constant = constant
         for place in places:
             values[place] = calculate(subs[place], values)

@@ -27,7 +27,7 @@ _OF_ONE: tuple[Change, ...] = repeated({"": 3, "more": 9, "times": 8})  # change
 _OF_SEVERAL: tuple[Change, ...] = repeated({"": 2, "more": 1, "times": 1})  # those to several
 
 
-class Sub(msgspec.Struct, gc=False):
+class DraftSubTask(msgspec.Struct, gc=False):
     """A `ProblemNode` in the making, without a name and a number at first.
 
     `category` says whether what is counted is a category: a total, or one with no members.
@@ -54,7 +54,7 @@ class Component(msgspec.Struct):
         template: Its template; a needle has none.
     """
 
-    subs: list[Sub]
+    subs: list[DraftSubTask]
     roots: list[int]
     ways: list[list[int]]
     states: list[list[int]] = []
@@ -111,7 +111,7 @@ def draw_draft(rng: FastRandom, depth: int, breadth: int | None, horizon: int) -
     levels, needs = shape.levels, shape.needs
     order = sorted(range(len(levels)), key=levels.__getitem__)
     place = {old: new for new, old in enumerate(order)}
-    subs = [Sub("given", [place[need] for need in needs[old]]) for old in order]
+    subs = [DraftSubTask("given", [place[need] for need in needs[old]]) for old in order]
     roots = [place[top]]
     if horizon > 1:
         inner = [place[at] for at, level in enumerate(levels) if level > 1 and at != top]
@@ -185,7 +185,7 @@ class _Shape:
 # ------------------------------------------------------------------------------------------------------- kinds
 
 
-def _choose_kinds(rng: FastRandom, subs: Sequence[Sub], roots: Sequence[int]) -> None:
+def _choose_kinds(rng: FastRandom, subs: Sequence[DraftSubTask], roots: Sequence[int]) -> None:
     """Draw for each sub-task how it follows from its operands.
 
     A member belongs to one total only, and what is counted by category belongs to none, so that names can be found.
@@ -218,7 +218,7 @@ def _choose_kinds(rng: FastRandom, subs: Sequence[Sub], roots: Sequence[int]) ->
         taken.update(sub.needs)
 
 
-def _find_ways(rng: FastRandom, subs: Sequence[Sub], roots: Sequence[int]) -> list[list[int]]:
+def _find_ways(rng: FastRandom, subs: Sequence[DraftSubTask], roots: Sequence[int]) -> list[list[int]]:
     """Return the way to each root, on which there is a number of its own, so that it can take any value."""
     seen: set[int] = set()
     ways = []
@@ -233,12 +233,12 @@ def _find_ways(rng: FastRandom, subs: Sequence[Sub], roots: Sequence[int]) -> li
     return ways
 
 
-def _members(subs: Sequence[Sub], needs: Sequence[int], taken: set[int]) -> list[int]:
+def _members(subs: Sequence[DraftSubTask], needs: Sequence[int], taken: set[int]) -> list[int]:
     """Return the operands that a statement mentions, so that a total can count them, and none does yet."""
     return [at for at in needs if at not in taken and not subs[at].category and subs[at].kind != "undefined"]
 
 
-def _pairs(subs: Sequence[Sub], needs: Sequence[int], taken: set[int]) -> list[int] | None:
+def _pairs(subs: Sequence[DraftSubTask], needs: Sequence[int], taken: set[int]) -> list[int] | None:
     """Return members and their totals in turn, if operands can be seen as such."""
     if len(needs) not in (2, 4) or any(need in taken for need in needs):
         return None
@@ -249,7 +249,7 @@ def _pairs(subs: Sequence[Sub], needs: Sequence[int], taken: set[int]) -> list[i
     return [at for pair in zip(members, inner, strict=True) for at in pair]
 
 
-def _combine(rng: FastRandom, sub: Sub) -> None:
+def _combine(rng: FastRandom, sub: DraftSubTask) -> None:
     """Have a statement say how a sub-task follows from its operands."""
     if len(sub.needs) == 1:
         sub.kind, sub.change = "same", rng.weighted(_OF_ONE)

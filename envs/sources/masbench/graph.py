@@ -14,7 +14,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from toolorchestra.envs.ground_truth.parts import Needing, needed, stages_of
+from toolorchestra.envs.ground_truth.parts import Dependent, needed, stages_of
 from toolorchestra.toolscale.common.errors import OptionError
 
 MODULUS = 23
@@ -34,7 +34,7 @@ Change = Literal["", "more", "times"]
 """What a statement does to the value before it is the sub-task's: nothing, add a constant, multiply by one."""
 
 
-class SubTask(Needing, Protocol):
+class SubTask(Dependent, Protocol):
     """A sub-task of a problem or of a draft, as far as its value depends on it."""
 
     @property

@@ -10,7 +10,7 @@ import itertools
 import math
 from collections.abc import Sequence
 
-from toolorchestra.envs.sources.masbench.drafts import Sub
+from toolorchestra.envs.sources.masbench.drafts import DraftSubTask
 from toolorchestra.envs.sources.masbench.fast_random import FastRandom, repeated
 from toolorchestra.envs.sources.masbench.graph import MODULUS, Change, Kind
 from toolorchestra.envs.sources.masbench.vocabulary import Hierarchy
@@ -30,7 +30,12 @@ class Namer:
     """
 
     def __init__(
-        self, rng: FastRandom, hierarchy: Hierarchy, subs: Sequence[Sub], more: int = 0, others: Sequence[Sub] = ()
+        self,
+        rng: FastRandom,
+        hierarchy: Hierarchy,
+        subs: Sequence[DraftSubTask],
+        more: int = 0,
+        others: Sequence[DraftSubTask] = (),
     ) -> None:
         self.rng = rng
         self.categories = [*hierarchy]
@@ -73,7 +78,7 @@ class Namer:
         self._used.add(name)
         return name
 
-    def closable(self, subs: Sequence[Sub]) -> dict[str, list[int]]:
+    def closable(self, subs: Sequence[DraftSubTask]) -> dict[str, list[int]]:
         """Return the positions of the sub-tasks of each shared owner, without whom enough others remain."""
         owners = {owner for level, _ in self._shared if len(level) >= _FEWEST for owner in level}
         found: dict[str, list[int]] = {}
@@ -95,7 +100,7 @@ class Namer:
         level = self.rng.choice([level for level in levels if len(self._owners[level]) > _FEWEST] or levels)
         return level, self._owners[level].pop()
 
-    def _name_nested(self, sub: Sub, subs: Sequence[Sub], inner: dict[str, int]) -> None:
+    def _name_nested(self, sub: DraftSubTask, subs: Sequence[DraftSubTask], inner: dict[str, int]) -> None:
         level, owner = self._take((0, 1))
         sub.owner, sub.name = owner, self.categories[level + 2]
         for member, total in zip(sub.needs[::2], sub.needs[1::2], strict=True):
@@ -104,7 +109,7 @@ class Namer:
             subs[total].owner, subs[total].name = name, self.categories[level + 2]
             inner[name] = level + 1
 
-    def _name_total(self, sub: Sub, subs: Sequence[Sub], inner: dict[str, int]) -> None:
+    def _name_total(self, sub: DraftSubTask, subs: Sequence[DraftSubTask], inner: dict[str, int]) -> None:
         if sub.owner:
             level = inner[sub.owner]
         else:
@@ -115,20 +120,26 @@ class Namer:
 
 
 def draw_distractor(
-    rng: FastRandom, namer: Namer, subs: Sequence[Sub], seen: Sequence[int], max_operands: int, *, closing: bool
-) -> list[Sub]:
+    rng: FastRandom,
+    namer: Namer,
+    subs: Sequence[DraftSubTask],
+    seen: Sequence[int],
+    max_operands: int,
+    *,
+    closing: bool,
+) -> list[DraftSubTask]:
     """Return the sub-tasks that a distractor is the first to mention; that of the statement itself is the last.
 
     They come after `subs`, the sub-tasks so far. It may be about those at the positions `seen` and, if `closing`, about
     the total of an owner that is not closed. Where no names are left, a `LookupError` is raised.
     """
-    new: list[Sub] = []
+    new: list[DraftSubTask] = []
     needs: list[int] = []
     for _ in range(min(max_operands, rng.weighted(_OPERANDS))):
         draw = rng.random()
         if draw < 0.1:
             needs.append(len(subs) + len(new))
-            new.append(Sub("undefined", [], "", False, *namer.fresh()))
+            new.append(DraftSubTask("undefined", [], "", False, *namer.fresh()))
         elif draw < 0.25 and closing and not new and (total := _total(rng, namer, subs, seen, max_operands)):
             needs.append(len(subs))
             new.append(total)
@@ -136,14 +147,16 @@ def draw_distractor(
             needs.append(other)
     owner, name = namer.fresh()
     if not needs:
-        return [*new, Sub("given", needs, "", False, owner, name, rng.below(MODULUS))]
+        return [*new, DraftSubTask("given", needs, "", False, owner, name, rng.below(MODULUS))]
     kind: Kind = "same" if len(needs) == 1 else "difference" if len(needs) == 2 and rng.random() < 0.5 else "sum"
     change: Change = rng.choice(("more", "times") if len(needs) == 1 else ("", "more", "times"))
     constant = rng.between(2, MODULUS - 1) if change else 0
-    return [*new, Sub(kind, needs, change, False, owner, name, constant)]
+    return [*new, DraftSubTask(kind, needs, change, False, owner, name, constant)]
 
 
-def _total(rng: FastRandom, namer: Namer, subs: Sequence[Sub], seen: Sequence[int], max_operands: int) -> Sub | None:
+def _total(
+    rng: FastRandom, namer: Namer, subs: Sequence[DraftSubTask], seen: Sequence[int], max_operands: int
+) -> DraftSubTask | None:
     """Return the total of an owner all of whose members may be talked about, which closes it; None if there is none."""
     known = set(seen)
     found = namer.closable(subs)
@@ -151,4 +164,4 @@ def _total(rng: FastRandom, namer: Namer, subs: Sequence[Sub], seen: Sequence[in
     if not owners:
         return None
     owner = rng.choice(owners)
-    return Sub("total", found[owner], "", False, *namer.close(owner))
+    return DraftSubTask("total", found[owner], "", False, *namer.close(owner))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from toolorchestra.envs.ground_truth.parts import Part, needed, stages_of
+from toolorchestra.envs.ground_truth.parts import SubProblem, needed, stages_of
 from toolorchestra.envs.sources.masbench.generate import Instance, InstanceSettings
 from toolorchestra.envs.sources.masbench.graph import MODULUS, Axes, Graph, ProblemNode, measure, split_of
 from toolorchestra.envs.sources.masbench.mistakes import mistakes
@@ -47,7 +47,7 @@ def make_task(instance: Instance, task_id: str, settings: InstanceSettings | Non
     place = {at: number for number, at in enumerate(steps)}
     notes = {target.node: target.note for target in graph.targets}
     parts = [
-        Part(
+        SubProblem(
             question(nodes[at], instance.wording),
             str(values[at]),
             mistakes(nodes[at], values, at),
@@ -99,7 +99,7 @@ def _calculation(node: ProblemNode, values: Sequence[int]) -> str:
     return f"{base} {sign} {node.constant}" if len(operands) == 1 else f"({base}) {sign} {node.constant}"
 
 
-def _reference_calls(instance: Instance, steps: Sequence[int], parts: Sequence[Part]) -> list[Call]:
+def _reference_calls(instance: Instance, steps: Sequence[int], parts: Sequence[SubProblem]) -> list[Call]:
     """Return a calculation for each computed sub-task, innermost first."""
     nodes, values = instance.graph.nodes, instance.values
     staged = zip(stages_of(parts), steps, strict=True)

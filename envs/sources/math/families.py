@@ -14,7 +14,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from toolorchestra.envs.ground_truth.parts import Part
+from toolorchestra.envs.ground_truth.parts import SubProblem
 from toolorchestra.envs.sources.math.formulas import Formula, formula
 from toolorchestra.toolscale.common.yaml_reader import read_yaml
 
@@ -75,14 +75,14 @@ class Sketch:
         """For each step its expression for a calculator, or nothing."""
         return [step.by for step in self.steps]
 
-    def parts(self, difficulty: float = 0.0) -> list[Part]:
+    def parts(self, difficulty: float = 0.0) -> list[SubProblem]:
         """Return the steps, each of a difficulty."""
         found = []
         for step in self.steps:
             shown = _shown(step.answer)
             mistakes = dict.fromkeys(map(_shown, (*step.wrong, *_near(step.answer))))
             wrong = tuple(mistake for mistake in mistakes if mistake != shown)[:_MISTAKES]
-            found.append(Part(step.question, shown, wrong, step.needs, difficulty))
+            found.append(SubProblem(step.question, shown, wrong, step.needs, difficulty))
         return found
 
 

@@ -16,7 +16,7 @@ import msgspec
 from toolorchestra.envs.encyclopaedia.encyclopaedia import Encyclopaedia, Facts, listed
 from toolorchestra.envs.encyclopaedia.words import RELATIONS, Counted, RelationWording, relations_of
 from toolorchestra.envs.encyclopaedia.world import WorldFact
-from toolorchestra.envs.ground_truth.parts import Part
+from toolorchestra.envs.ground_truth.parts import SubProblem
 
 Node: TypeAlias = list[Any]
 """A program: ``["is", value]``, ``["of", relation, node]``, ``["who", [[relation, node], …]]``,
@@ -75,7 +75,7 @@ class QuestionDraft:
         self.book, self.rng = book, rng
         self.words = book.words.questions
         self.worded = 0
-        self.parts: list[Part] = []
+        self.parts: list[SubProblem] = []
         self.kinds: list[str] = []
         self.anchors: list[str] = []
 
@@ -145,7 +145,7 @@ class QuestionDraft:
         """
         mistakes = self.mistakes(value, relation)
         self.parts.append(
-            Part(
+            SubProblem(
                 question,
                 answer or self.book.mention(value),
                 (wrong,) if wrong else mistakes,

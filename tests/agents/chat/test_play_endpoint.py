@@ -12,8 +12,9 @@ from toolorchestra.agents.chat.base import Price
 from toolorchestra.agents.chat.openai_chat import OpenAIChat
 from toolorchestra.agents.policies.chat_policy import ChatPolicy
 from toolorchestra.envs.bridges.endpoint import play
-from toolorchestra.envs.playing import Reset, play_all
 from toolorchestra.envs.records.episode import Episode
+from toolorchestra.envs.run_episodes import run_all
+from toolorchestra.envs.starts import EpisodeStart
 
 ENV = "ToolOrchestra-Restaurant-v0"
 
@@ -37,9 +38,9 @@ def test_an_episode_with_a_model_of_transformers_serve(served: str, caller_model
 @pytest.mark.slow
 @pytest.mark.long
 def test_a_rollout_of_20_episodes_at_transformers_serve_records_20(served: str, caller_model: Any) -> None:
-    resets = [Reset(seed, {}) for seed in range(20)]
+    resets = [EpisodeStart(seed, {}) for seed in range(20)]
     with OpenAIChat(served, str(caller_model), stream=True, price=Price(1, 1)) as chat:
         policy = partial(ChatPolicy, chat, max_tokens=40)
-        played = play_all(lambda: gym.make(ENV, tools=["get_dish"], max_turns=2), policy, resets, in_flight=4)
+        played = run_all(lambda: gym.make(ENV, tools=["get_dish"], max_turns=2), policy, resets, in_flight=4)
         assert chat.meter.usage.cost > 0
     assert [one.outcome for one in played if isinstance(one, Episode)] == ["failed"] * 20

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from toolorchestra.algos.options.config_files import ConfigFile, options_of, parse_options, recipe_names
-from toolorchestra.algos.starts import json_or_text
+from toolorchestra.envs.starts import json_or_text
 
 PAPERS = yaml.safe_load(Path(__file__).with_name("papers.yaml").read_text(encoding="utf-8"))
 ROWS = [(name, quantity, row) for name, rows in PAPERS.items() for quantity, row in rows.items()]

@@ -16,7 +16,7 @@ from toolorchestra.agents.builtin.compact_renderer import CompactRenderer
 from toolorchestra.agents.builtin.model import build_model
 from toolorchestra.algos.rollout.engine import RolloutEngine, RolloutRequest, Row
 from toolorchestra.algos.rollout.sampling import ModelSampler, Sample, draw_key
-from toolorchestra.algos.starts import Start
+from toolorchestra.envs.starts import EpisodeStart
 
 TURNS = 3
 RENDERER = CompactRenderer.build([], ["go on stop"], {"word": ["a", "b", "c", "d"]})
@@ -77,7 +77,7 @@ def drawn(key: int) -> Sample:
 
 
 def ask(count: int) -> list[RolloutRequest]:
-    return [RolloutRequest(n, Start(n)) for n in range(count)]
+    return [RolloutRequest(n, EpisodeStart(n)) for n in range(count)]
 
 
 def shown(rows: Sequence[Row]) -> list[Any]:

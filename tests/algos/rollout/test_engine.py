@@ -16,10 +16,10 @@ from toolorchestra.agents.builtin.compact_renderer import CompactRenderer
 from toolorchestra.agents.builtin.model import build_model
 from toolorchestra.agents.builtin.renderer import Decoded
 from toolorchestra.algos.hardware.batching import bundles
-from toolorchestra.algos.rollout import sampling
+from toolorchestra.algos.rollout import engine, sampling
 from toolorchestra.algos.rollout.engine import RolloutEngine, RolloutRequest
 from toolorchestra.algos.rollout.sampling import ModelSampler, Sample
-from toolorchestra.algos.starts import Start, make_env, starts
+from toolorchestra.envs.starts import EpisodeStart, make_env, starts
 from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
 
 TOOL = {
@@ -84,7 +84,7 @@ class Script:
 
 
 def ask(*items: str) -> list[RolloutRequest]:
-    return [RolloutRequest(n, Start(n, (("task_id", item),))) for n, item in enumerate(items)]
+    return [RolloutRequest(n, EpisodeStart(n, {"task_id": item})) for n, item in enumerate(items)]
 
 
 @pytest.fixture(autouse=True)
@@ -127,14 +127,15 @@ def test_each_turn_begins_with_all_ids_of_the_turns_before() -> None:
     assert whole[: len(prompts[-1])] == prompts[-1]
 
 
-def test_a_renderer_that_rewrites_history_is_caught() -> None:
-    class Rewriting(RolloutEngine):
-        def _step(self, slot: Any, sample: Sample) -> None:
-            super()._step(slot, sample)
-            slot.trajectory.ids[0] = RENDERER.index["<unk>"]
+def test_a_renderer_that_rewrites_history_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Rewriting(engine.TokenRun):
+        def _acted(self, action: Any, *, taken: bool) -> None:
+            super()._acted(action, taken=taken)
+            self.trajectory.ids[0] = RENDERER.index["<unk>"]
 
+    monkeypatch.setattr(engine, "TokenRun", Rewriting)
     with pytest.raises(AssertionError, match="does not begin with all earlier ids"):
-        Rewriting(Shop, RENDERER).play(Script(), ask("fig"))
+        RolloutEngine(Shop, RENDERER).play(Script(), ask("fig"))
 
 
 def test_an_infrastructure_error_is_played_again() -> None:
@@ -184,7 +185,7 @@ def test_a_call_that_can_be_read_is_in_format_whether_it_is_valid_or_not(message
     renderer = copy.copy(RENDERER)
     renderer.__class__ = Says
     engine = RolloutEngine(partial(gym.make, "ToolOrchestra-Restaurant-v0"), renderer, max_ids=20_000)
-    (row,) = engine.play(Script(), [RolloutRequest(0, Start(0))])
+    (row,) = engine.play(Script(), [RolloutRequest(0, EpisodeStart(0))])
     assert (row.well_formed, row.calls_valid, row.answered) == (well_formed, False, True)
 
 
@@ -202,7 +203,7 @@ def test_plain_text_environments_can_be_played() -> None:
             ids = [RENDERER.index[w] for w in ("<answer>", word, "<end>")]
             return Sample(ids, [0.0] * 3)
 
-    (row,) = RolloutEngine(Echo, RENDERER).play(Guess(), [RolloutRequest(0, Start(3))])
+    (row,) = RolloutEngine(Echo, RENDERER).play(Guess(), [RolloutRequest(0, EpisodeStart(3))])
     assert (row.outcome, row.turns, row.task_id) == ("solved", 2, "3")
 
 
@@ -279,7 +280,7 @@ def test_starts_are_the_tasks_of_a_split_by_level() -> None:
     env = make_env("ToolOrchestra-Restaurant-v0", {})
     found = starts(env, "test", (1, 2))
     assert list(found) == [1, 2]
-    _, info = env.reset(seed=0, options=found[2][0].reset_options())
+    _, info = env.reset(seed=0, options=found[2][0].options)
     assert (info["split"], info["difficulty"]) == ("test", 2)
 
 
@@ -304,12 +305,12 @@ def test_options_from_a_command_line_mean_what_they_say() -> None:
 
 
 def test_another_start_of_a_task_has_a_seed_of_its_own() -> None:
-    start = Start(0, (("task_id", "math/x"),))
+    start = EpisodeStart(0, {"task_id": "math/x"})
     rng = random.Random(0)
     others = {start.another(rng).seed for _ in range(8)}
     assert len(others) == 8
     assert start.another(rng).options == start.options
-    assert Start(7).another(rng) == Start(7)
+    assert EpisodeStart(7).another(rng) == EpisodeStart(7)
 
 
 # ------------------------------------------------------------------------------------------- whose failure it was
@@ -347,7 +348,7 @@ def test_a_limit_of_the_engine_ends_an_episode_as_one_of_the_environment(
     env_id: str, limits: dict[str, int], why: str
 ) -> None:
     engine = RolloutEngine(partial(gym.make, env_id), saying(LOOK), **limits)
-    (row,) = engine.play(Script(), [RolloutRequest(0, Start(0))])
+    (row,) = engine.play(Script(), [RolloutRequest(0, EpisodeStart(0))])
     assert (row.outcome, row.why, row.answered, row.valid) == ("failed", why, False, True)
     option = "max_rounds" if env_id.startswith("ParaManager") else "max_turns"
     env: Any = gym.make(env_id, **{option: max(1, row.turns)}).unwrapped
@@ -423,7 +424,7 @@ def test_a_reward_that_is_no_finite_number_is_the_environments_failure(reward: A
 def test_an_option_that_cannot_be_used_is_the_callers_mistake() -> None:
     engine = RolloutEngine(partial(gym.make, "ToolOrchestra-Restaurant-v0"), RENDERER)
     with pytest.raises(UnknownNameError):
-        engine.play(Script(), [RolloutRequest(0, Start(0, (("task_id", "nowhere"),)))])
+        engine.play(Script(), [RolloutRequest(0, EpisodeStart(0, {"task_id": "nowhere"}))])
 
 
 @pytest.mark.parametrize("action", ["seven", "", "1234", "<think>7", "٧"])
@@ -437,11 +438,11 @@ def test_an_action_outside_of_a_foreign_space_is_the_policys_failure(action: str
         def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
             return "no", float(int(action)), False, False, {}
 
-    (row,) = RolloutEngine(Digits, saying(action)).play(Script(), [RolloutRequest(0, Start(0))])
+    (row,) = RolloutEngine(Digits, saying(action)).play(Script(), [RolloutRequest(0, EpisodeStart(0))])
     expected = f"expected an action in Text(1, 3, charset=0123456789), got {action!r}"
     assert (row.outcome, row.why, row.reward, row.turns) == ("failed", expected, 0.0, 1)
     assert row.messages[-1] == {"role": "assistant", "content": action}
     (row,) = RolloutEngine(Digits, saying("<think>a</think> 7\n"), max_turns=3).play(
-        Script(), [RolloutRequest(0, Start(0))]
+        Script(), [RolloutRequest(0, EpisodeStart(0))]
     )
     assert (row.outcome, row.why, row.reward) == ("failed", "no answer after 3 turns", 21.0)  # the sum so far

@@ -19,7 +19,7 @@ from toolorchestra.algos.hardware import memory
 from toolorchestra.algos.rollout.engine import RolloutEngine, RolloutRequest
 from toolorchestra.algos.rollout.generation import Generation
 from toolorchestra.algos.rollout.sampling import ModelSampler, Sample
-from toolorchestra.algos.starts import Start
+from toolorchestra.envs.starts import EpisodeStart
 
 RENDERER: Any = SimpleNamespace(stop_ids=(3,), pad_id=0)
 Prompts = list[list[int]]
@@ -187,7 +187,7 @@ def test_episodes_of_the_engine_read_each_id_once() -> None:
     for keep in (True, False):
         sampler = ModelSampler(model, renderer, seed=1, keep=keep)
         engine = RolloutEngine(Talk, renderer, in_flight=4, max_turn_ids=6)
-        found.append(engine.play(sampler, [RolloutRequest(n, Start(n)) for n in range(6)]))
+        found.append(engine.play(sampler, [RolloutRequest(n, EpisodeStart(n)) for n in range(6)]))
         if sampler.cache:
             last = sum(len(row.prompt_ids) + len(row.completion_ids) for row in found[0])
             assert sampler.cache.counts["read"] < last

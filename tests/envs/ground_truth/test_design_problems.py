@@ -18,15 +18,15 @@ from toolorchestra.envs.ground_truth.design_problems import (
     DesignProblems,
     ReadingModel,
 )
-from toolorchestra.envs.ground_truth.parts import Part
+from toolorchestra.envs.ground_truth.parts import SubProblem
 from toolorchestra.envs.masorchestra.design import Agent, Design
 from toolorchestra.envs.sources.questions import make_question
 from toolorchestra.toolscale.tasks.task import Task
 
 PARTS = (
-    Part("Who wrote the play The Idle Workshop?", "Hanne Sentov", ("Oda Gorne",), difficulty=0.5),
-    Part("Where was Hanne Sentov born?", "Helduk", ("Molmo", "Borrim"), (0,), 0.5),
-    Part("How many people live in Helduk?", "1200", ("900",), (1,), 0.5, note="7"),
+    SubProblem("Who wrote the play The Idle Workshop?", "Hanne Sentov", ("Oda Gorne",), difficulty=0.5),
+    SubProblem("Where was Hanne Sentov born?", "Helduk", ("Molmo", "Borrim"), (0,), 0.5),
+    SubProblem("How many people live in Helduk?", "1200", ("900",), (1,), 0.5, note="7"),
 )
 
 

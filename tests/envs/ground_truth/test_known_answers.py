@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from toolorchestra.agents.chat.base import ScriptedChat
 from toolorchestra.envs.ground_truth.known_answers import KnownAnswersWarning
-from toolorchestra.envs.ground_truth.parts import Part
+from toolorchestra.envs.ground_truth.parts import SubProblem
 from toolorchestra.envs.sources.questions import QuestionSource, QuestionWorld, make_question
 from toolorchestra.toolscale.common.errors import OptionError
 from toolorchestra.toolscale.tasks.task import Task
@@ -23,7 +23,7 @@ PROTOCOLS: tuple[tuple[str, dict[str, Any], dict[str, Any]], ...] = (
 )
 
 
-def question(parts: tuple[Part, ...] = ()) -> Task:
+def question(parts: tuple[SubProblem, ...] = ()) -> Task:
     return make_question(
         id="rows/1",
         domain="rows",
@@ -54,7 +54,7 @@ def test_simulated_experts_say_that_they_know_the_answer(
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         begin(env_id, question(), known_answers=True, **options)
-        begin(env_id, question((Part("What is 2 plus 2?", "4"),)), **options)
+        begin(env_id, question((SubProblem("What is 2 plus 2?", "4"),)), **options)
         if real:
             begin(env_id, question(), **options, **real)
 

@@ -7,20 +7,20 @@ import pytest
 from toolorchestra.agents.experts.specialties import HARDER_OUTSIDE
 from toolorchestra.agents.policies.scripted_questions import UNINFORMED
 from toolorchestra.envs.ground_truth.given import UNCLEAR, Given
-from toolorchestra.envs.ground_truth.parts import Part, parts_of, problem_of
+from toolorchestra.envs.ground_truth.parts import SubProblem, parts_of, problem_of
 from toolorchestra.envs.ground_truth.questions import VAGUE, QuestionRequest
 from toolorchestra.envs.sources.math.source import MathSource
 from toolorchestra.envs.sources.questions import make_question
 from toolorchestra.toolscale.tasks.task import Task
 
 PARTS = (
-    Part("Who wrote the novel Tern?", "Ada Vell", ("Ida Vell",), (), 0.5, "search"),
-    Part("In which city was Ada Vell born?", "Brenholm", ("Corrick",), (0,), 0.5, "search"),
-    Part("How many bridges cross the rivers of Brenholm?", "3", ("2", "4"), (1,)),
+    SubProblem("Who wrote the novel Tern?", "Ada Vell", ("Ida Vell",), (), 0.5, "search"),
+    SubProblem("In which city was Ada Vell born?", "Brenholm", ("Corrick",), (0,), 0.5, "search"),
+    SubProblem("How many bridges cross the rivers of Brenholm?", "3", ("2", "4"), (1,)),
 )
 
 
-def task(parts: tuple[Part, ...] = PARTS) -> Task:
+def task(parts: tuple[SubProblem, ...] = PARTS) -> Task:
     return make_question(
         id="mine/1",
         domain="mine",
@@ -34,7 +34,7 @@ def task(parts: tuple[Part, ...] = PARTS) -> Task:
     )
 
 
-def asked(text: str, parts: tuple[Part, ...] = PARTS, request: str = "") -> QuestionRequest:
+def asked(text: str, parts: tuple[SubProblem, ...] = PARTS, request: str = "") -> QuestionRequest:
     return QuestionRequest(task(parts), parts, Given(text, request))
 
 
@@ -47,7 +47,7 @@ def test_whoever_repeats_the_request_asks_for_the_whole(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "Solve it.", "asdf", "Was nun?"])
 @pytest.mark.parametrize("parts", [PARTS, ()])
-def test_where_the_request_is_given_any_words_will_do(text: str, parts: tuple[Part, ...]) -> None:
+def test_where_the_request_is_given_any_words_will_do(text: str, parts: tuple[SubProblem, ...]) -> None:
     request = asked(text, parts, task().instruction)
     assert request.is_whole
     assert request.problem() == problem_of(task(parts))
@@ -55,7 +55,7 @@ def test_where_the_request_is_given_any_words_will_do(text: str, parts: tuple[Pa
 
 @pytest.mark.parametrize("text", [*UNINFORMED, ""])
 @pytest.mark.parametrize("parts", [PARTS, ()])
-def test_without_it_nothing_can_be_worked_out(text: str, parts: tuple[Part, ...]) -> None:
+def test_without_it_nothing_can_be_worked_out(text: str, parts: tuple[SubProblem, ...]) -> None:
     request = asked(text, parts)
     assert not request.is_whole
     (step, *_) = request.problem().steps

@@ -12,7 +12,7 @@ from answering import right
 import toolorchestra  # noqa: F401 - registers the environments
 from toolorchestra.agents.problems import Problem
 from toolorchestra.envs.ground_truth.given import UNCLEAR, UNKNOWN, Given
-from toolorchestra.envs.ground_truth.parts import Part
+from toolorchestra.envs.ground_truth.parts import SubProblem
 from toolorchestra.envs.ground_truth.questions import VAGUE
 from toolorchestra.envs.ground_truth.tool_calls import (
     UNREAD,
@@ -30,9 +30,9 @@ from toolorchestra.toolscale.tasks.task import Attack, Call, Task
 from toolorchestra.toolscale.tools.tool import ToolContext
 
 PARTS = (
-    Part("Who wrote the novel Tern?", "Ada Vell", ("Ida Vell", "Odo Marn"), (), 0.5, None, ("p1",)),
-    Part("In which city was Ada Vell born?", "Brenholm", ("Corrick",), (0,), 0.5, None, ("p2",)),
-    Part("How many rivers flow through Brenholm?", "3", ("2", "4"), (1,), 0.0, "reasoning"),
+    SubProblem("Who wrote the novel Tern?", "Ada Vell", ("Ida Vell", "Odo Marn"), (), 0.5, None, ("p1",)),
+    SubProblem("In which city was Ada Vell born?", "Brenholm", ("Corrick",), (0,), 0.5, None, ("p2",)),
+    SubProblem("How many rivers flow through Brenholm?", "3", ("2", "4"), (1,), 0.0, "reasoning"),
 )
 PASSAGES = (
     Passage("p1", "Tern", "Tern is a novel by Ada Vell."),
@@ -56,7 +56,7 @@ def asking() -> Any:
     return environment_of(PARTS)
 
 
-def environment_of(parts: Sequence[Part]) -> Any:
+def environment_of(parts: Sequence[SubProblem]) -> Any:
     task = make_question(
         id="mine/rivers/0",
         domain="mine",

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from toolorchestra.agents.chat.base import ChatRequest, ScriptedChat
-from toolorchestra.envs.ground_truth.parts import Part
+from toolorchestra.envs.ground_truth.parts import SubProblem
 from toolorchestra.envs.paramanager.env import ParaManagerEnv
 from toolorchestra.envs.sources.questions import QuestionSource, QuestionWorld, make_question
 from toolorchestra.toolscale.tasks.task import Task
@@ -19,8 +19,10 @@ Make = Callable[..., ParaManagerEnv]
 
 def question(number: int, split: str = "train") -> Task:
     parts = [
-        Part(f"What is {number} plus 3?", str(number + 3), (str(number + 4), str(number + 2))),
-        Part(f"What is {number + 3} times 2?", str(2 * number + 6), (str(2 * number + 3), str(2 * number + 8)), (0,)),
+        SubProblem(f"What is {number} plus 3?", str(number + 3), (str(number + 4), str(number + 2))),
+        SubProblem(
+            f"What is {number + 3} times 2?", str(2 * number + 6), (str(2 * number + 3), str(2 * number + 8)), (0,)
+        ),
     ]
     return make_question(
         id=f"sums/{number}",

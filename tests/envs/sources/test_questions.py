@@ -10,7 +10,7 @@ import pytest
 
 import toolorchestra  # noqa: F401 - registers the environments
 from toolorchestra.envs.checks.environment import check_environment
-from toolorchestra.envs.ground_truth.parts import Part, find_part, parts_of, problem_of
+from toolorchestra.envs.ground_truth.parts import SubProblem, find_part, parts_of, problem_of
 from toolorchestra.envs.sources import questions
 from toolorchestra.envs.sources.code_questions import CodeWorld
 from toolorchestra.envs.sources.questions import (
@@ -27,8 +27,8 @@ from toolorchestra.toolscale.tasks.task import Task, read_tasks, write_tasks
 from toolorchestra.toolscale.tools.tool import Status
 
 PARTS = (
-    Part("Who wrote the novel Tern?", "Ada Vell", ("Ida Vell",), (), 0.5, None, ("p1",)),
-    Part("In which city was Ada Vell born?", "Brenholm", ("Corrick",), (0,), 0.5, None, ("p2",)),
+    SubProblem("Who wrote the novel Tern?", "Ada Vell", ("Ida Vell",), (), 0.5, None, ("p1",)),
+    SubProblem("In which city was Ada Vell born?", "Brenholm", ("Corrick",), (0,), 0.5, None, ("p2",)),
 )
 
 

@@ -20,9 +20,9 @@ from toolorchestra.agents.experts.catalog import Catalog
 from toolorchestra.agents.experts.evaluation import ExpertTask, ask
 from toolorchestra.cli.main import main
 from toolorchestra.cli.rollout import RolloutCommand
-from toolorchestra.envs.playing import Reset
-from toolorchestra.envs.recording_units import play_units
+from toolorchestra.envs.recording_units import run_units
 from toolorchestra.envs.records.episode import Episode
+from toolorchestra.envs.starts import EpisodeStart
 from toolorchestra.toolscale.common.errors import ExpertError, OptionError, install_line
 from toolorchestra.toolscale.workers.ray_cluster import RayExecutor, import_ray, perform_on_node
 from toolorchestra.toolscale.workers.units import InProcess, Unit
@@ -48,10 +48,10 @@ def nothing_is_left() -> None:
 def played(mini_folder: Path) -> Callable[..., Iterator[Any]]:
     """Play 400 episodes of the mini domain."""
     command = RolloutCommand(env=str(mini_folder), policy="noisy-oracle", split="all")
-    resets = [Reset(seed, {"split": "all", "difficulty": None}) for seed in range(400)]
+    starts = [EpisodeStart(seed, {"split": "all", "difficulty": None}) for seed in range(400)]
 
     def play(executor: Any) -> Iterator[Any]:
-        return play_units(executor, "test", command._players, resets)
+        return run_units(executor, "test", command._makers, starts)
 
     return play
 

@@ -1,11 +1,11 @@
-"""Where episodes begin: environments made by id, and the resets that start an episode of each task of a split."""
+"""Where episodes begin: environments made by name, and the resets that start an episode of each task of a split."""
 
 from __future__ import annotations
 
 import json
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import gymnasium as gym
@@ -33,22 +33,29 @@ def json_or_text(value: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Start:
-    """Where an episode begins: the seed and options of a reset."""
+class EpisodeStart:
+    """How an episode begins: the seed and the options of a reset.
+
+    >>> EpisodeStart(3, {"split": "test"}).arguments
+    {'seed': 3, 'options': {'split': 'test'}}
+    """
 
     seed: int | None = None
-    options: tuple[tuple[str, Any], ...] = ()
+    options: dict[str, Any] = field(default_factory=dict, hash=False)
 
-    def reset_options(self) -> dict[str, Any] | None:
-        """Return the options as `reset` takes them."""
-        return dict(self.options) or None
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of `reset`."""
+        return {"seed": self.seed, "options": self.options or None}
 
-    def another(self, rng: random.Random) -> Start:
+    def another(self, rng: random.Random) -> EpisodeStart:
         """Return a start of the same task with another seed; a start that is nothing but a seed stays as it is."""
         return replace(self, seed=rng.getrandbits(31)) if self.options else self
 
 
-def starts(env: gym.Env[Any, Any], split: str, levels: Sequence[int], count: int = 256) -> dict[int, list[Start]]:
+def starts(
+    env: gym.Env[Any, Any], split: str, levels: Sequence[int], count: int = 256
+) -> dict[int, list[EpisodeStart]]:
     """Return the starts of a split by difficulty level; an `OptionError` if it has no task of these levels.
 
     An environment with a task source gives one start per task. Any other is started by seed (all of level 0):
@@ -57,11 +64,11 @@ def starts(env: gym.Env[Any, Any], split: str, levels: Sequence[int], count: int
     source = getattr(env.unwrapped, "source", None)
     if source is None:
         first = 1_000_000 * (1 + sorted(("train", "test", "test_intents", split)).index(split))
-        return {0: [Start(first + n) for n in range(count)]}
-    found: dict[int, list[Start]] = {}
+        return {0: [EpisodeStart(first + n) for n in range(count)]}
+    found: dict[int, list[EpisodeStart]] = {}
     for task in source.tasks(split):
         if not levels or task.difficulty in levels:
-            found.setdefault(task.difficulty, []).append(Start(0, (("task_id", task.id),)))
+            found.setdefault(task.difficulty, []).append(EpisodeStart(0, {"task_id": task.id}))
     if not found:
         there = sorted({task.difficulty for task in source.tasks(split)})
         raise OptionError(
