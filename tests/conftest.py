@@ -26,7 +26,7 @@ from leftovers import nothing_left
 from waiting import until
 
 import toolorchestra  # noqa: F401 - registers the environments
-from toolorchestra.agents.chat import bounded_requests
+from toolorchestra.agents import http_client
 from toolorchestra.toolscale.common.errors import install_line
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_folder import load_domain, make_domain, read_spec
@@ -61,7 +61,7 @@ def pytest_collection_finish() -> None:
 
     The others are made less often. And start the event loop of all requests, which is kept until the process ends.
     """
-    bounded_requests._loop(os.getpid())
+    http_client._loop(os.getpid())
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)

@@ -39,9 +39,6 @@ ON_THE_CLOCK = {
     "envs/test_executor.py::test_an_outage_is_raised_unless_the_policy_is_to_observe_it": (
         "its tool answers only once the timeout has come: a slower machine makes no other outcome"
     ),
-    "envs/tools/test_search.py::test_an_answer_that_drips_is_given_up_in_time.drip": (
-        "a byte every 20 ms, for ever: its timeout comes at any pace of dripping"
-    ),
     "waiting.py::until": "polls, and gives up on what never comes; all tests that have to poll do it by this function",
 }
 """Places in the tests that look at a clock, sleep, or give something less than a second, each with its reason."""

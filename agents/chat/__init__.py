@@ -8,7 +8,6 @@
       ├ ScriptedChat        a fake that follows a script
       ├ RecordingChat       records the answers of another model
       ├ ReplayChat          answers from a record
-      ├ RateLimitedChat     keeps another model within requests and tokens per minute
       └ SharedChat          one model for all workers, so that limits and budgets hold over all of them
 
 Simulated models are in `toolorchestra.agents.experts`.

@@ -10,7 +10,6 @@ from .base import (
     Usage as Usage,
 )
 from .openai_chat import OpenAIChat as OpenAIChat
-from .rate_limits import RateLimitedChat as RateLimitedChat
 from .replay import RecordingChat as RecordingChat, ReplayChat as ReplayChat
 from .shared import SharedChat as SharedChat
 from .transformers_chat import TransformersChat as TransformersChat

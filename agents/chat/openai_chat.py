@@ -1,33 +1,28 @@
 """`OpenAIChat`: any OpenAI-compatible server (vLLM, ``transformers serve``, hosted APIs) as a chat model.
 
-Requests run on one event loop, thousands at a time if need be, with retries, deadlines, accounting, a spending limit
-and errors with remedies. Answers are read by `toolorchestra.agents.chat.openai_responses`. Not covered: images,
-returning answers before they are whole, and starting a server.
+Requests are sent by `toolorchestra.agents.http_client`, and answers are read by
+`toolorchestra.agents.chat.openai_responses`; here are what is asked, accounting, a spending limit, and remedies. Not
+covered: images, returning answers before they are whole, and starting a server.
 """
 
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
-import itertools
-import os
-import threading
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 import msgspec
 
-from toolorchestra.agents.chat import bounded_requests, retries
 from toolorchestra.agents.chat.base import ChatRequest, Completion, Meter, Price, all_or_raise, completions_of
-from toolorchestra.agents.chat.openai_responses import BrokenOffError, Counts, RefusedError, ServerReply, read_reply
+from toolorchestra.agents.chat.openai_responses import Counts, ServerReply, read_reply
 from toolorchestra.agents.chat.remedies import option_name, remedy
+from toolorchestra.agents.http_client import HTTPClient, RateLimits, RequestError, Response, key_in
 from toolorchestra.agents.messages.history import history_for_server
 from toolorchestra.agents.messages.token_counts import text_size, tokens_of
-from toolorchestra.toolscale.common.errors import ExpertError, OptionError, ToolOrchestraError
-from toolorchestra.toolscale.common.urls import without_credentials
+from toolorchestra.toolscale.common.errors import ExpertError, OptionError
 
 
 class NoAnswerWarning(UserWarning):
@@ -37,12 +32,10 @@ class NoAnswerWarning(UserWarning):
 class OpenAIChat:
     """A model behind an OpenAI-compatible chat completions endpoint.
 
-    Statuses 408, 409, 429 and 5xx, timeouts, broken connections, answers that break off and those that are no chat
-    completion are retried with exponential backoff or after the time in ``Retry-After``; every other failure is final.
-    What the server does not count is counted from the text, a token for four bytes. A failure is an
-    outage (`ExpertError.outage`), unless a server that has answered before refuses a request for what it holds, by
-    status 400, 413 or 422. Close it, or use it in a ``with`` block, to free its connections. Copies and
-    pickles have connections of their own. Proxies are those that the environment names.
+    What may pass is tried again (`HTTPClient`); every other failure is final. What the server does not count is counted
+    from the text, a token for four bytes. A failure is an outage (`ExpertError.outage`), unless a server that has
+    answered before refuses a request for what it holds, by status 400, 413 or 422. Close it, or use it in a ``with``
+    block, to free its connections. Copies and pickles have connections of their own.
 
     Args:
         base_url: Root of the server, e.g. ``http://localhost:8000/v1``.
@@ -56,6 +49,9 @@ class OpenAIChat:
             times `timeout`.
         max_retries: Attempts after the first.
         max_concurrency: Maximum number of requests under way, over all callers.
+        requests_per_minute: Maximum number of requests in any 60 seconds; others wait instead of being refused.
+        tokens_per_minute: Maximum number of tokens in any 60 seconds. A request counts with its length and the longest
+            answer allowed until it is answered, then with the tokens read and written.
         budget: Dollars after which no further request is sent. Requests under way then are still paid for, so up to
             `max_concurrency` answers can exceed it. Charges for failed attempts are not known here.
         logprobs: Ask for the log-probability of each token.
@@ -75,8 +71,6 @@ class OpenAIChat:
         OptionError: The key's variable is unset, or an option cannot be used.
     """
 
-    _NOT_COPIED: ClassVar[frozenset[str]] = frozenset(("_lock", "_client", "_turns", "_under_way", "_process"))
-
     def __init__(
         self,
         base_url: str,
@@ -89,6 +83,8 @@ class OpenAIChat:
         deadline: float | None = None,
         max_retries: int = 4,
         max_concurrency: int = 16,
+        requests_per_minute: int | None = None,
+        tokens_per_minute: int | None = None,
         budget: float | None = None,
         logprobs: bool = False,
         token_ids: bool = False,
@@ -110,15 +106,21 @@ class OpenAIChat:
             )
         if api_key_env is not None and api_key is not None:
             raise OptionError("expected one of api_key and api_key_env, got both. Leave one out.")
-        self._key, self._key_variable, self._max_concurrency = api_key, api_key_env, max_concurrency
-        self._prepare()
+        self._key, self._key_variable, self._base_url, self._option_names = api_key, api_key_env, base_url, option_names
+        self._client = HTTPClient(
+            base_url.rstrip("/"),
+            self._headers,
+            timeout=timeout,
+            whole=not stream,
+            deadline=deadline,
+            retries=max_retries,
+            patience=_GARBLED,
+            concurrency=max_concurrency,
+            limits=RateLimits(requests_per_minute, tokens_per_minute),
+        )
         self.name = model
         self.meter = Meter()
-        self._base_url, self._url = base_url, without_credentials(base_url)  # to be used, and to be shown
         self._price, self._budget = price or Price(), budget
-        self._timeout, self._deadline, self._max_retries = timeout, deadline, max_retries
-        self._attempt = None if stream else timeout
-        self._answered = False
         self._fixed: dict[str, Any] = {
             **({"logprobs": True} if logprobs else {}),
             **({"return_token_ids": True} if token_ids else {}),
@@ -127,69 +129,28 @@ class OpenAIChat:
         }
         self._max_tokens_field = max_tokens_field
         self._reasoning_field = reasoning_field
-        self._option_names = option_names
         self._warned = False
         self._headers()  # so that a missing key is reported now
 
-    def _prepare(self) -> None:
-        """Make what belongs to one process, and to one copy."""
-        self._lock = threading.Lock()
-        self._process = os.getpid()
-        self._client: bounded_requests.BoundedClient | None = None
-        self._turns = asyncio.Semaphore(self._max_concurrency)
-        self._under_way: set[concurrent.futures.Future[Completion | ExpertError]] = set()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in self._NOT_COPIED}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._prepare()
-
     def complete(self, requests: Sequence[ChatRequest]) -> list[Completion]:
         """Answer all requests, concurrently, in their order."""
-        return completions_of([self._submit(request) for request in requests])
+        return completions_of([self._client.submit(self._one, request) for request in requests])
 
     async def ask(self, request: ChatRequest) -> Completion:
         """Answer one request, and let the event loop go on meanwhile; an `ExpertError` if it failed for good."""
-        return all_or_raise([await asyncio.wrap_future(self._submit(request))])[0]
-
-    def _submit(self, request: ChatRequest) -> concurrent.futures.Future[Completion | ExpertError]:
-        with self._lock:
-            if self._process != os.getpid():  # forked: event loop and connections are the parent's
-                self._prepare()
-            future = bounded_requests.submit(self._in_turn(request))
-            self._under_way.add(future)
-        future.add_done_callback(self._under_way.discard)
-        return future
+        return all_or_raise([await asyncio.wrap_future(self._client.submit(self._one, request))])[0]
 
     def _headers(self) -> dict[str, str]:
         """Return the headers of every request."""
-        key = self._key
-        if self._key_variable is not None and not (key := os.environ.get(self._key_variable)):
-            raise OptionError(
-                f"{self._option('api_key_env')}: expected a key in the environment variable {self._key_variable}, "
-                f"which is not set. Run: export {self._key_variable}=…"
-            )
+        key = key_in(self._key_variable, self._option("api_key_env")) if self._key_variable is not None else self._key
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if not urlsplit(self._base_url).username:  # a name and password in the address are sent instead of a key
             headers["Authorization"] = f"Bearer {key or 'none'}"
         return headers
 
-    def _connection(self) -> bounded_requests.BoundedClient:
-        """Return the client, made on first use; called on the event loop of requests only."""
-        if self._client is None:
-            url = f"{self._base_url.rstrip('/')}/chat/completions"
-            self._client = bounded_requests.BoundedClient(url, self._headers(), self._timeout, self._attempt)
-        return self._client
-
     def close(self) -> None:
         """Wait for requests under way and free the connections; a later request opens new ones."""
-        concurrent.futures.wait(tuple(self._under_way))
-        with self._lock:
-            client, self._client = self._client, None
-        if client is not None and self._process == os.getpid():
-            bounded_requests.submit(client.close()).result()
+        self._client.close()
 
     def __enter__(self) -> Self:
         return self
@@ -198,82 +159,42 @@ class OpenAIChat:
         self.close()
 
     def __repr__(self) -> str:
-        return f"OpenAIChat({self._url!r}, {self.name!r})"
-
-    async def _in_turn(self, request: ChatRequest) -> Completion | ExpertError:
-        async with self._turns:
-            return await self._one(request)
+        return f"OpenAIChat({self._client.url!r}, {self.name!r})"
 
     async def _one(self, request: ChatRequest) -> Completion | ExpertError:
         """Return the answer to a request, or the error that ended it."""
-        spent = self.meter.usage.cost
-        if self._budget is not None and spent >= self._budget:
-            return ExpertError(
-                f"{self.name}: expected to spend less than ${self._budget:g}, have spent ${spent:g}; the request "
-                f"was not sent. {self._remedy('budget')}"
-            )
-        start = time.perf_counter()
         try:
             body = msgspec.json.encode(self._body(request))
         except UnicodeEncodeError as error:
-            reason = f"{self.name}: expected messages of valid Unicode, got {error}. Clean their text."
-            return ExpertError(reason, outage=False)
-        try:
-            reply = await asyncio.wait_for(self._asked(body), self._deadline)
-            completion = self._completion(request, reply, len(body), time.perf_counter() - start)
-        except TimeoutError:
-            return ExpertError(
-                f"{self.name}: expected an answer from {self._url} within {self._deadline:g} s in all, none came. "
-                + self._remedy("deadline")
+            return self._error(f"expected messages of valid Unicode, got {error}. Clean their text", outage=False)
+        sent = await self._client.admitted(tokens_of(len(body)) + request.max_tokens)
+        spent = self.meter.usage.cost
+        if self._budget is not None and spent >= self._budget:
+            return self._error(
+                f"expected to spend less than ${self._budget:g}, have spent ${spent:g}; the request was not sent",
+                "budget",
             )
+        start = time.perf_counter()
+        try:
+            reply = await self._client.ask(_read, "/chat/completions", body, "a chat completion")
+            completion = self._completion(request, reply, len(body), time.perf_counter() - start)
+        except RequestError as error:
+            # a server that has answered nothing yet may be set up wrongly; another refuses what this request holds
+            outage = not (error.blames_request and self._client.answered)
+            return self._error(str(error), error.about, outage=outage, cause=error)
         except ExpertError as error:
             return error
-        except ToolOrchestraError:
-            raise
-        except Exception as error:  # the client cannot read what the server sent
-            found = f"{type(error).__name__}: {error}"[:300].rstrip(".")
-            reason = f"{self.name}: expected an answer from {self._url}, got {found}. {self._remedy(500)}"
-            return ExpertError(without_credentials(reason))
-        self._answered = True
+        sent.tokens = completion.prompt_tokens + completion.completion_tokens
         self.meter.add(completion)
         return completion
 
-    async def _asked(self, body: bytes) -> ServerReply:
-        """Return the server's reply to a body, sent again as long as that may help."""
-        for attempt in itertools.count():
-            headers: Mapping[str, str] = {}
-            limit, waits = self._max_retries, attempt
-            tries = f"in {attempt + 1} attempt{'s' if attempt else ''}"
-            try:
-                response = await self._connection().post(body)
-                headers = response.headers
-                if response.status < 400:
-                    return read_reply(response.content, headers.get("content-type", ""))
-                failure = self._status(response.status, retries.message(response))
-                if not retries.may_pass(response):
-                    raise failure
-            except BrokenOffError as error:
-                failure = ExpertError(
-                    f"{self.name}: expected a whole answer from {self._url}, it broke off {tries}: "
-                    f"{str(error).rstrip('.')}. {self._remedy(500)}"
-                )
-            except RefusedError as error:
-                raise self._status(error.status, str(error)) from error
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                text = response.content[:200].decode(errors="replace")
-                failure = ExpertError(
-                    f"{self.name}: expected a chat completion from {self._url}, got {text!r} {tries} ({error}). "
-                    + self._remedy("no completion")
-                )
-                failure.__cause__ = error
-                if self._answered:  # it is the right address, and a server with a fault that comes and goes
-                    limit, waits = _GARBLED * limit, 0
-            except (TimeoutError, OSError, _client_errors()) as error:
-                failure = self._explain(error, tries)
-            if attempt >= limit:
-                raise failure
-            await asyncio.sleep(retries.pause(waits, headers))
-        raise AssertionError("the last attempt ends in an answer or an error")
+    def _error(
+        self, text: str, about: int | str = "", *, outage: bool = True, cause: Exception | None = None
+    ) -> ExpertError:
+        """Return an error that names the model, and the remedy for what it is about."""
+        error = ExpertError(f"{self.name}: {text}. {remedy(about, self._option_names)}".strip(), outage=outage)
+        error.__cause__ = cause
+        return error
 
     def _body(self, request: ChatRequest) -> dict[str, Any]:
         body: dict[str, Any] = {
@@ -307,9 +228,10 @@ class OpenAIChat:
             said = f"{reply.reasoning}{reply.text}{''.join(c['name'] + c['arguments'] for c in reply.tool_calls)}"
             written = len(reply.token_ids or ()) or tokens_of(text_size(said))
         if reply.token_ids and reply.logprobs and len(reply.token_ids) != len(reply.logprobs):
-            raise ExpertError(
-                f"{self.name}: expected a log-probability of each token, {self._url} gave {len(reply.logprobs)} of "
-                f"{len(reply.token_ids)}. {self._remedy('logprobs')}"
+            raise self._error(
+                f"expected a log-probability of each token, {self._client.url} gave {len(reply.logprobs)} of "
+                f"{len(reply.token_ids)}",
+                "logprobs",
             )
         return Completion(
             text=reply.text,
@@ -327,54 +249,22 @@ class OpenAIChat:
 
     def _warn(self, request: ChatRequest) -> None:
         """Say once that the limit of an answer's length is used up before there is one."""
-        with self._lock:
-            warned, self._warned = self._warned, True
-        if not warned:
+        if not self._warned:  # on the event loop of requests, where nothing comes between
+            self._warned = True
             warnings.warn(
                 f"{self.name}: expected an answer, got none within {request.max_tokens:,} tokens: the model thinks for "
-                f"longer than that. {self._remedy('length')}",
+                f"longer than that. {remedy('length', self._option_names)}",
                 NoAnswerWarning,
                 stacklevel=1,
             )
-
-    def _explain(self, error: Exception, tries: str) -> ExpertError:
-        """Return an error that names the expectation, what the connection did and the remedy."""
-        if isinstance(error, TimeoutError):
-            text = (
-                f"expected an answer from {self._url} within {self._timeout:g} s, none came {tries}. "
-                + self._remedy("timeout")
-            )
-        else:
-            reason = " ".join(str(error).split())[:300] or type(error).__name__
-            text = f"expected a server at {self._url}, could not reach it {tries} ({reason}). " + self._remedy(
-                "unreachable"
-            )
-        explained = ExpertError(without_credentials(f"{self.name}: {text}"))
-        explained.__cause__ = error
-        return explained
-
-    def _status(self, status: int, message: str) -> ExpertError:
-        message = " ".join(message.split())[:300].rstrip(".")
-        text = f"{self.name}: expected an answer from {self._url}, got status {status}: {message}. "
-        text = f"{text}{self._remedy(status)}".strip()
-        # a server that has answered nothing yet may be set up wrongly; another refuses what this request holds
-        return ExpertError(text, outage=status not in _REFUSED or not self._answered)
-
-    def _remedy(self, about: int | str) -> str:
-        return remedy(about, self._option_names)
 
     def _option(self, option: str) -> str:
         return (option_name(option, self._option_names) or option).rstrip("=")
 
 
-_REFUSED = (400, 413, 422)
-"""Statuses by which a server blames the request."""
 _GARBLED = 3
 """How many times as many retries an answer has that is no chat completion, of a server that gave others."""
 
 
-def _client_errors() -> type[Exception]:
-    """Return the errors of the HTTP client, which is imported when it is used."""
-    import aiohttp
-
-    return aiohttp.ClientError
+def _read(response: Response) -> ServerReply:
+    return read_reply(response.content, response.headers.get("content-type", ""))

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import msgspec
 
 from toolorchestra.agents.chat.base import ToolCall
+from toolorchestra.agents.http_client import BrokenOffError, RefusedError
 from toolorchestra.agents.messages.content import parts_of, reasoning_of, thought_in
 from toolorchestra.agents.messages.history import unique_id
 
@@ -23,18 +24,6 @@ _PASSING = (408, 409, 429)
 _MAX_COUNT = 10_000_000
 """Tokens that a request can have: beyond the context of any model, the server's count is wrong."""
 _MAX_SHOWN = 100
-
-
-class BrokenOffError(Exception):
-    """An answer ended before it was whole."""
-
-
-class RefusedError(Exception):
-    """A server that had begun to answer refuses the request; `status` is the HTTP status that it names."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
 
 
 class Counts(msgspec.Struct):
@@ -79,7 +68,7 @@ def read_reply(content: bytes, content_type: str = "application/json") -> Server
     'Hello!'
     >>> read_reply(stream, "text/event-stream")
     Traceback (most recent call last):
-    toolorchestra.agents.chat.openai_responses.BrokenOffError: the stream ended without a finish_reason
+    toolorchestra.agents.http_client.BrokenOffError: the stream ended without a finish_reason
     """
     if content_type.startswith("text/event-stream") or content.startswith((b"data:", b"event:", b": ")):
         return _Reading(streamed=True).read(_events(content))

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 _CORRECT = (("correct the request: its messages, tools or sampling settings",), ("leave fields out with {}", "extra"))
 _LOG = ("look at the server's log",)
+_RECOVERS = (_LOG, ("raise {} if it recovers by itself", "max_retries"))
 _REMEDIES: dict[int | str, tuple[tuple[str, ...], ...]] = {
     400: _CORRECT,
     401: (("set {}", "api_key", "api_key_env"),),
@@ -18,7 +19,7 @@ _REMEDIES: dict[int | str, tuple[tuple[str, ...], ...]] = {
     413: _CORRECT,
     422: _CORRECT,
     429: (("lower {}", "max_concurrency"), ("raise {}", "max_retries")),
-    500: (_LOG, ("raise {} if it recovers by itself", "max_retries")),
+    500: _RECOVERS,
     "timeout": (
         ("raise {}", "timeout"),
         ("lower {}", "max_concurrency", "max_tokens"),
@@ -26,7 +27,8 @@ _REMEDIES: dict[int | str, tuple[tuple[str, ...], ...]] = {
     ),
     "deadline": (("raise {}", "deadline"), ("lower {}", "max_tokens")),
     "unreachable": (("start it or correct {}", "base_url"), ("of one that was running, see the log",)),
-    "no completion": (("check that {} is the server's OpenAI-compatible root, mostly ending in /v1", "base_url"), _LOG),
+    "broken off": _RECOVERS,
+    "unreadable": (("check that {} is the server's OpenAI-compatible root, mostly ending in /v1", "base_url"), _LOG),
     "budget": (("raise {} or call meter.reset()", "budget"),),
     "logprobs": (("leave out {}", "stream"), ("update the server",)),
     "length": (("raise {}", "max_tokens"), ("have it think less, e.g. by its reasoning_effort",)),

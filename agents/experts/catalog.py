@@ -297,17 +297,10 @@ def _endpoint(name: str, spec: ExpertSpec) -> Endpoint:
 def endpoint_chat(name: str, spec: ExpertSpec) -> ChatModel:
     """Return the real model at the endpoint of an entry, within its rate limits and its budget."""
     from toolorchestra.agents.chat.openai_chat import OpenAIChat
-    from toolorchestra.agents.chat.rate_limits import RateLimitedChat
 
-    endpoint = _endpoint(name, spec)
-    options = msgspec.structs.asdict(endpoint)
-    limits = {field: options.pop(field) for field in ("requests_per_minute", "tokens_per_minute")}
+    options = msgspec.structs.asdict(_endpoint(name, spec))
     names = {field: f"endpoint.{field}" for field in options} | {"model": "model", "price": "price"}
-    base_url, model = options.pop("base_url"), spec.model or name
-    chat = OpenAIChat(base_url, model, price=spec.price, option_names=names, **options)
-    if not any(limits.values()):
-        return chat
-    return RateLimitedChat(chat, **limits, max_concurrency=endpoint.max_concurrency)
+    return OpenAIChat(options.pop("base_url"), spec.model or name, price=spec.price, option_names=names, **options)
 
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")

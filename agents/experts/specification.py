@@ -56,8 +56,7 @@ class Tokens(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Endpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Where a real model answers, and with which limits.
 
-    The fields per minute are options of `toolorchestra.agents.chat.rate_limits.RateLimitedChat`, the others of
-    `toolorchestra.agents.chat.openai_chat.OpenAIChat`.
+    The fields are options of `toolorchestra.agents.chat.openai_chat.OpenAIChat`.
     """
 
     base_url: str

@@ -26,8 +26,7 @@ from toolorchestra.algos.hardware.autocast import autocast
 from toolorchestra.algos.hardware.launch import processes
 from toolorchestra.algos.options.precision import save_policy
 from toolorchestra.algos.rollout.sampling import AnySampler, ModelSampler, Sample
-from toolorchestra.algos.rollout.vllm_colocate import ColocatedSampler
-from toolorchestra.algos.rollout.vllm_sampler import VLLMSampler
+from toolorchestra.algos.rollout.vllm_sampler import ColocatedSampler, VLLMSampler
 from toolorchestra.algos.rollout.vllm_server import PrefixCache, VLLMServer
 from toolorchestra.toolscale.common.errors import OptionError, SamplerError, install_line
 
@@ -218,7 +217,7 @@ class ServerGeneration(Generation):
 
     def unload(self) -> None:
         """Have the server forget the adapter, if there still is a server."""
-        self.server.retries = 0
+        self.server.client.retries = 0
         while self._adapters and distributed.is_main():
             with contextlib.suppress(SamplerError):
                 self.server.unload_adapter(self._adapters.pop())

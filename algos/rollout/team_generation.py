@@ -116,7 +116,7 @@ def make_team_generation(config: TrainTeam, names: Sequence[str]) -> TeamGenerat
         first, second = next((a, b) for a in names for b in names if a < b and found[a] is found[b])
         raise OptionError(
             f"Whole weights of the policies {first!r} and {second!r} would replace one another on the server at "
-            f"{found[first].shown}. Give each a server of its own (`--servers {first} URL {second} URL`), or train "
-            "adapters (`--lora-rank`), of which one server holds many, or one policy for all agents (`--share`)."
+            f"{found[first].client.url}. Give each a server of its own (`--servers {first} URL {second} URL`), or "
+            "train adapters (`--lora-rank`), of which one server holds many, or one policy for all agents (`--share`)."
         )
     return ServedTeam(found, config.output / "weights")

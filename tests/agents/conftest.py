@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import itertools
 import json
+import os
 import sys
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -13,6 +15,8 @@ from typing import Any
 
 import pytest
 from waiting import until
+
+from toolorchestra.agents import http_client
 
 TEMPLATE = """\
 {%- for tool in tools or [] %}<|im_start|>tool
@@ -167,3 +171,19 @@ def served(caller_model: Path) -> Iterator[str]:
         yield address
     finally:
         running.kill_server()
+
+
+@pytest.fixture
+def put_forward(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Let seconds pass for all requests, after they have read what they were sent until now."""
+    loop = http_client._loop(os.getpid())
+    clock, passed = loop.time, 0.0
+    monkeypatch.setattr(loop, "time", lambda: clock() + passed)
+
+    def put(seconds: float) -> None:
+        nonlocal passed
+        asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop).result()
+        passed += seconds
+        asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop).result()
+
+    return put

@@ -16,7 +16,7 @@ import toolorchestra  # noqa: F401  (registers the environments)
 from examples.baselines import BASELINES, AgentHead, EvaluationBank
 from examples.baselines.routing import RoutingEvaluation
 from toolorchestra.agents.builtin import CompactRenderer
-from toolorchestra.agents.chat import ChatRequest, OpenAIChat, RateLimitedChat, RecordingChat, ReplayChat, ScriptedChat
+from toolorchestra.agents.chat import ChatRequest, OpenAIChat, RecordingChat, ReplayChat, ScriptedChat
 from toolorchestra.agents.experts import Catalog, SimulatedChat
 from toolorchestra.agents.policies import (
     ChatPolicy,
@@ -85,18 +85,16 @@ def test_a_replayed_record_goes_on_where_it_was(duplicate: Callable[[Any], Any],
 
 
 def test_a_client_connects_anew_when_it_is_used(duplicate: Callable[[Any], Any]) -> None:
-    pytest.importorskip("openai")
-    chat = RateLimitedChat(OpenAIChat("http://127.0.0.1:1/v1", "m", max_retries=0), requests_per_minute=5)
+    chat = OpenAIChat("http://127.0.0.1:1/v1", "m", max_retries=0, requests_per_minute=5)
     twin: Any = duplicate(chat)
-    assert twin._chat._client is None
+    assert twin._client._session is None
     with chat, twin:
         with pytest.raises(ExpertError, match="expected a server"):
             twin.complete([REQUEST])
-        assert twin._chat._client is not None
+        assert twin._client._session is not None
 
 
 def test_a_pickle_holds_the_name_of_a_keys_variable_and_not_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("openai")
     monkeypatch.setenv("SOME_KEY", "sk-secret")
     with OpenAIChat("http://localhost:1/v1", "m", api_key_env="SOME_KEY") as chat:
         written = pickle.dumps(chat)

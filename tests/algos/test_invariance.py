@@ -135,13 +135,13 @@ def train_in_parts(folder: Path, configs: dict[str, Any]) -> None:
 
 def train_replayed(folder: Path, config: Any, drawn: dict[tuple[int, tuple[int, ...]], Any]) -> None:
     """Repeat a run of GRPO with what its model drew as the answers of a vLLM server."""
-    from toolorchestra.agents.chat.bounded_requests import Response
+    from toolorchestra.agents.http_client import HTTPClient, Response
     from toolorchestra.algos import grpo
     from toolorchestra.algos.rollout import generation
     from toolorchestra.algos.rollout.vllm_server import VLLMServer
 
-    class Replay:
-        async def request(self, method: str, path: str = "", body: bytes | None = None) -> Response:
+    class Replay(HTTPClient):
+        async def request(self, path: str = "", body: bytes | None = None) -> Response:
             asked = json.loads(body or b"{}")
             answer: Any = {"data": [{"id": "m"}]} if path == "/v1/models" else {}
             if path == "/v1/completions":
@@ -156,10 +156,8 @@ def train_replayed(folder: Path, config: Any, drawn: dict[tuple[int, tuple[int, 
                 answer = {"choices": [choice]}
             return Response(200, {}, json.dumps(answer).encode(), "")
 
-        async def close(self) -> None: ...
-
-    client: Any = Replay()
-    generation.VLLMServer = lambda url: VLLMServer(url, client=client)  # type: ignore[assignment, misc]
+    client = Replay("http://replay", timeout=60.0)
+    generation.VLLMServer = lambda url: VLLMServer(url, client)  # type: ignore[assignment, misc]
     grpo.train(replace(config, output=folder / "grpo-replayed", sampler="vllm-server", eval_samples=0))
     generation.VLLMServer = VLLMServer  # type: ignore[misc]
 

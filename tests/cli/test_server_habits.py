@@ -24,7 +24,7 @@ def rollout(run: Run, server: Any, env: str, file: Path, *options: Any, episodes
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toolorchestra.agents.chat.retries._FIRST_PAUSE", 0.001)
+    monkeypatch.setattr("toolorchestra.agents.http_client._FIRST_PAUSE", 0.001)
 
 
 @pytest.mark.parametrize("habit", HABITS)

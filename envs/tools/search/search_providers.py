@@ -1,61 +1,42 @@
-"""Providers of web search: Tavily, Bing and DuckDuckGo, asked over HTTP.
+"""Providers of web search: Tavily, Bing and DuckDuckGo, asked over HTTP by `toolorchestra.agents.http_client`.
 
-Statuses 429 and 5xx, timeouts, broken connections and replies that cannot be read are tried again, later each time. Not
-covered: the tool that asks a provider, and recordings (`toolorchestra.envs.tools.search.search_web`).
+Not covered: the tool that asks a provider, and recordings (`toolorchestra.envs.tools.search.search_web`).
 """
 
 from __future__ import annotations
 
-import functools
 import html.parser
-import os
-import threading
-import time
-import urllib.error
 import urllib.parse
-import urllib.request
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from concurrent.futures import Future
-from typing import Literal, TypeVar
+from collections.abc import Mapping
+from typing import ClassVar, Literal
 
 import msgspec
 
+from toolorchestra.agents.http_client import HTTPClient, RequestError, Response, key_in
 from toolorchestra.envs.tools.search.search import Hit
 from toolorchestra.toolscale.common.errors import ExpertError, OptionError
-from toolorchestra.toolscale.common.urls import without_credentials
 
 TAVILY = "https://api.tavily.com/search"
 BING = "https://api.bing.microsoft.com/v7.0/search"
 DUCKDUCKGO = "https://html.duckduckgo.com/html/"
-_LARGEST_REPLY = 8_000_000  # bytes
-_REFUSED = (400, 413, 422)
-"""Statuses that blame the query."""
 _REMEDIES = {
     401: "Look at the key.",
     403: "Look at the key.",
     410: "Look at url=: this service was shut down.",
     429: "Ask less often, or raise retries=.",
     432: "The plan's limit is reached.",
+    "timeout": "Raise timeout=.",
 }
-T = TypeVar("T")
-
-
-class _StatusError(Exception):
-    """The API answered with a status that is an error."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
 
 
 class HTTPProvider(ABC):
-    """A provider that is asked over HTTP. Override `request` and `pages`.
+    """A provider that is asked over HTTP. Override `headers`, `request` and `pages`.
 
     Args:
         url: Where it is.
         timeout: Seconds that an attempt may take in all, however slowly the answer comes.
-        retries: Attempts after the first.
+        retries: Attempts after the first, where they may help (`HTTPClient`).
         pause: Seconds before the second attempt, doubled before each further one.
 
     Attributes:
@@ -63,7 +44,7 @@ class HTTPProvider(ABC):
         name: What recordings know it by, settings that change its answers included.
     """
 
-    title: str
+    title: ClassVar[str]
     name: str
 
     def __init__(self, url: str, timeout: float = 20.0, retries: int = 3, pause: float = 1.0) -> None:
@@ -71,11 +52,16 @@ class HTTPProvider(ABC):
             raise OptionError(f"expected timeout > 0, retries and pause >= 0, got {timeout}, {retries} and {pause}.")
         if not url.startswith(("https://", "http://")):
             raise OptionError(f"expected a web address, got url={url!r}.")
-        self._url, self._timeout, self._retries, self._pause = url, timeout, retries, pause
+        self._client = HTTPClient(url, self.headers, timeout=timeout, retries=retries, pause=pause)
+        self.headers()  # so that a missing key is reported now
 
     @abstractmethod
-    def request(self, query: str, k: int) -> urllib.request.Request:
-        """Return the request that asks for `k` pages."""
+    def headers(self) -> Mapping[str, str]:
+        """Return the headers of every request; a missing key raises `OptionError`."""
+
+    @abstractmethod
+    def request(self, query: str, k: int) -> tuple[str, bytes | None]:
+        """Return what asks for `k` pages: the end of the address, and what is posted, if anything."""
 
     @abstractmethod
     def pages(self, reply: bytes) -> list[Hit]:
@@ -91,43 +77,20 @@ class HTTPProvider(ABC):
         Raises:
             ExpertError: The provider failed for good.
         """
-        for attempt in range(self._retries + 1):
-            if attempt:
-                time.sleep(self._pause * 2 ** (attempt - 1))
-            try:
-                return within(self._timeout, functools.partial(self._ask, self.request(query, k)))[:k]
-            except _StatusError as wrong:
-                error = ExpertError(str(wrong), outage=wrong.status not in _REFUSED)
-                if wrong.status != 429 and wrong.status < 500:
-                    raise error from None
-            except TimeoutError:
-                error = ExpertError(f"{self.title} did not answer within {self._timeout:g} s. Raise timeout=.")
-            except (OSError, ValueError, RecursionError) as wrong:  # no connection, or no reply that can be read
-                reason = getattr(wrong, "reason", wrong)
-                error = ExpertError(without_credentials(f"{self._url} cannot be asked: {reason}."))
-        raise error
-
-    def _ask(self, request: urllib.request.Request) -> list[Hit]:
         try:
-            with urllib.request.urlopen(request, timeout=self._timeout) as response:
-                read = response.read(_LARGEST_REPLY + 1)
-        except urllib.error.HTTPError as wrong:
-            with wrong:
-                text = wrong.read(300).decode(errors="replace")
-            message = f"{self.title} answered {wrong.code}: {text}. {_REMEDIES.get(wrong.code, '')}".strip()
-            raise _StatusError(wrong.code, message) from None
-        if len(read) > _LARGEST_REPLY:
-            raise ValueError(f"its reply is longer than {_LARGEST_REPLY:,} bytes")
-        return self.pages(read)
+            found = self._client.submit(self._client.ask, self._read, *self.request(query, k), "pages")
+            pages: list[Hit] = found.result()
+            return pages[:k]
+        except RequestError as error:
+            text = f"{self.title}: {error}. {_REMEDIES.get(error.about, '')}".strip()
+            raise ExpertError(text, outage=not error.blames_request) from error
 
+    def _read(self, response: Response) -> list[Hit]:
+        return self.pages(response.content)
 
-def _key(variable: str) -> str:
-    if not (key := os.environ.get(variable)):
-        raise OptionError(
-            f"api_key_env: expected a key in the environment variable {variable}, which is not set. "
-            f"Run: export {variable}=…"
-        )
-    return key
+    def close(self) -> None:
+        """Free the connections; a later search opens new ones."""
+        self._client.close()
 
 
 class _TavilyPage(msgspec.Struct):
@@ -168,17 +131,20 @@ class TavilyProvider(HTTPProvider):
         retries: int = 3,
         pause: float = 1.0,
     ) -> None:
-        super().__init__(url, timeout, retries, pause)
         self.name = f"tavily-{depth}{'-pages' if whole_pages else ''}"
-        self._depth, self._whole = depth, whole_pages
-        self._headers = {"Authorization": f"Bearer {_key(api_key_env)}", "Content-Type": "application/json"}
+        self._depth, self._whole, self._key_variable = depth, whole_pages, api_key_env
+        super().__init__(url, timeout, retries, pause)
 
-    def request(self, query: str, k: int) -> urllib.request.Request:
+    def headers(self) -> Mapping[str, str]:
+        """Return the key as OpenAI's clients send theirs."""
+        return {"Authorization": f"Bearer {key_in(self._key_variable)}", "Content-Type": "application/json"}
+
+    def request(self, query: str, k: int) -> tuple[str, bytes]:
         """Return the request: the query as JSON."""
         body = {"query": query, "max_results": k, "search_depth": self._depth}
         if self._whole:
             body["include_raw_content"] = True
-        return urllib.request.Request(self._url, msgspec.json.encode(body), self._headers)
+        return "", msgspec.json.encode(body)
 
     def pages(self, reply: bytes) -> list[Hit]:
         """Return the pages of a reply, with Tavily's scores."""
@@ -229,15 +195,18 @@ class BingProvider(HTTPProvider):
         retries: int = 3,
         pause: float = 1.0,
     ) -> None:
-        super().__init__(url, timeout, retries, pause)
         self.name = f"bing-{market}"
-        self._market = market
-        self._headers = {"Ocp-Apim-Subscription-Key": _key(api_key_env)}
+        self._market, self._key_variable = market, api_key_env
+        super().__init__(url, timeout, retries, pause)
 
-    def request(self, query: str, k: int) -> urllib.request.Request:
+    def headers(self) -> Mapping[str, str]:
+        """Return the key by the name that Bing has for it."""
+        return {"Ocp-Apim-Subscription-Key": key_in(self._key_variable)}
+
+    def request(self, query: str, k: int) -> tuple[str, None]:
         """Return the request: the query in the address."""
         asked = urllib.parse.urlencode({"q": query, "count": k, "mkt": self._market, "responseFilter": "Webpages"})
-        return urllib.request.Request(f"{self._url}?{asked}", headers=self._headers)
+        return f"?{asked}", None
 
     def pages(self, reply: bytes) -> list[Hit]:
         """Return the pages of a reply, their scores falling from 1 by rank: Bing gives none."""
@@ -269,14 +238,18 @@ class DuckDuckGoProvider(HTTPProvider):
         retries: int = 3,
         pause: float = 2.0,
     ) -> None:
-        super().__init__(url, timeout, retries, pause)
         self.name = f"duckduckgo-{region}"
         self._region = region
+        super().__init__(url, timeout, retries, pause)
 
-    def request(self, query: str, k: int) -> urllib.request.Request:
+    def headers(self) -> Mapping[str, str]:
+        """Return what a browser says of itself and of a form."""
+        form = "application/x-www-form-urlencoded"
+        return {"User-Agent": "Mozilla/5.0 (compatible; toolorchestra)", "Content-Type": form}
+
+    def request(self, query: str, k: int) -> tuple[str, bytes]:
         """Return the request: the form of its page."""
-        body = urllib.parse.urlencode({"q": query, "kl": self._region}).encode()
-        return urllib.request.Request(self._url, body, {"User-Agent": "Mozilla/5.0 (compatible; toolorchestra)"})
+        return "", urllib.parse.urlencode({"q": query, "kl": self._region}).encode()
 
     def pages(self, reply: bytes) -> list[Hit]:
         """Return the pages of a reply without its advertisements, their scores falling from 1 by rank."""
@@ -342,25 +315,6 @@ def _target(link: str) -> str:
 
 def _ranked(pages: list[tuple[str, str, str]]) -> list[Hit]:
     return [Hit(*page, round(1 / rank, 6)) for rank, page in enumerate(pages, 1)]
-
-
-def within(seconds: float, work: Callable[[], T]) -> T:
-    """Return what a function returns, run in a thread that is left behind after so many seconds.
-
-    Raises:
-        TimeoutError: It has not returned by then.
-        Exception: What the function raised.
-    """
-    done: Future[T] = Future()
-
-    def run() -> None:
-        try:
-            done.set_result(work())
-        except BaseException as error:
-            done.set_exception(error)
-
-    threading.Thread(target=run, daemon=True).start()  # a daemon: it must not keep the process from ending
-    return done.result(seconds)
 
 
 PROVIDERS: dict[str, type[TavilyProvider | BingProvider | DuckDuckGoProvider]] = {

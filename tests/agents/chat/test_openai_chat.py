@@ -19,9 +19,10 @@ import msgspec
 import pytest
 from waiting import until
 
-from toolorchestra.agents.chat import bounded_requests, openai_chat
+from toolorchestra.agents.chat import openai_chat
 from toolorchestra.agents.chat.base import BatchError, ChatRequest, Completion, Price, Usage
 from toolorchestra.agents.chat.openai_chat import NoAnswerWarning, OpenAIChat
+from toolorchestra.agents.http_client import HTTPClient, Response
 from toolorchestra.toolscale.common.errors import ExpertError, OptionError
 
 TOOL = {
@@ -369,23 +370,23 @@ def test_no_more_requests_than_allowed_are_under_way(
     connect: Connect, monkeypatch: pytest.MonkeyPatch, put_forward: Callable[[float], None]
 ) -> None:
     under_way, most, go_on = 0, 0, Future[None]()
-    post = bounded_requests.BoundedClient.post
+    request = HTTPClient.request
 
-    async def counted(client: bounded_requests.BoundedClient, body: bytes) -> bounded_requests.Response:
+    async def counted(client: HTTPClient, path: str = "", body: bytes | None = None) -> Response:
         nonlocal under_way, most
         under_way += 1
         most = max(most, under_way)
         await asyncio.wrap_future(go_on)
-        found = await post(client, body)
+        found = await request(client, path, body)
         under_way -= 1
         return found
 
-    monkeypatch.setattr(bounded_requests.BoundedClient, "post", counted)
+    monkeypatch.setattr(HTTPClient, "request", counted)
     chat = connect(max_concurrency=3)
     callers = [threading.Thread(target=chat.complete, args=([ask("Hi")] * 6,)) for _ in range(2)]
     for caller in callers:
         caller.start()
-    until(lambda: len(chat._under_way) == 12, "all requests to be asked for")
+    until(lambda: len(chat._client._under_way) == 12, "all requests to be asked for")
     put_forward(0)  # the event loop has begun all that may begin
     held = under_way
     go_on.set_result(None)
@@ -518,7 +519,7 @@ def test_a_server_that_streams_or_not_as_it_likes_is_understood(server: Server, 
 def test_a_stream_that_breaks_off_is_asked_for_again(
     server: Server, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("toolorchestra.agents.chat.retries._FIRST_PAUSE", 0.001)
+    monkeypatch.setattr("toolorchestra.agents.http_client._FIRST_PAUSE", 0.001)
     streams = [
         broken("Hal"),
         itertools.islice(pieces("Half"), 4),  # ends in good order, but before its end
@@ -536,7 +537,7 @@ def test_a_stream_that_breaks_off_is_asked_for_again(
 def test_all_attempts_count_however_they_failed(
     server: Server, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("toolorchestra.agents.chat.retries._FIRST_PAUSE", 0.001)
+    monkeypatch.setattr("toolorchestra.agents.http_client._FIRST_PAUSE", 0.001)
 
     def respond(body: dict[str, Any]) -> tuple[int, Any]:
         if body["messages"][0]["content"] == "good":

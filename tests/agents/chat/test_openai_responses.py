@@ -10,7 +10,8 @@ import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
-from toolorchestra.agents.chat.openai_responses import BrokenOffError, Counts, RefusedError, ServerReply, read_reply
+from toolorchestra.agents.chat.openai_responses import Counts, ServerReply, read_reply
+from toolorchestra.agents.http_client import BrokenOffError, RefusedError
 
 STREAM = "text/event-stream; charset=utf-8"
 

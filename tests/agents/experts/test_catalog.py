@@ -13,7 +13,6 @@ import msgspec
 import pytest
 
 from toolorchestra.agents.chat.base import BatchError, ChatRequest, Meter, Price
-from toolorchestra.agents.chat.rate_limits import RateLimitedChat
 from toolorchestra.agents.chat.replay import RecordingChat, ReplayChat
 from toolorchestra.agents.experts.catalog import SUBJECTS, Catalog
 from toolorchestra.agents.experts.catalog_files import CatalogError
@@ -329,7 +328,8 @@ def test_an_entry_with_an_endpoint_is_the_real_model(tmp_path: Path, monkeypatch
     assert made["reasoning_field"] is None
     limits = f"{endpoint}, requests_per_minute: 60"
     limited = Catalog.load(written(tmp_path, f"experts: {{qwen3-32b: {{endpoint: {{{limits}}}}}}}"))
-    assert isinstance(limited.chat("qwen3-32b"), RateLimitedChat)
+    limited.chat("qwen3-32b")
+    assert (made["requests_per_minute"], made["tokens_per_minute"]) == (60, None)
 
 
 def test_a_real_expert_is_told_its_thoughts_as_its_entry_says_and_errors_name_keys(

@@ -13,11 +13,11 @@ import torch
 
 from toolorchestra.agents.builtin.adapters import load_adapters, make_adapters
 from toolorchestra.agents.builtin.model import ADAPTER_CONFIG, TokenPolicy
-from toolorchestra.agents.chat import bounded_requests
-from toolorchestra.agents.chat.bounded_requests import Response
+from toolorchestra.agents.http_client import HTTPClient, Response
 from toolorchestra.algos import multi_agent_trainer, multi_grpo, tmatr
 from toolorchestra.algos.loss.losses import clipped_policy_loss
 from toolorchestra.algos.options.several_agents import TrainMSARL, TrainMultiGRPO, TrainTeam, TrainTMATR
+from toolorchestra.algos.rollout import vllm_server
 from toolorchestra.algos.rollout.multi_agent import Slot
 from toolorchestra.algos.rollout.sampling import ModelSampler
 from toolorchestra.algos.rollout.team_generation import ServedTeam, TeamGeneration, make_team_generation
@@ -45,16 +45,17 @@ def untaught(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-class ModelServer:
+class ModelServer(HTTPClient):
     """A server without a network: it samples with what it was told to load, as vLLM does."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, url: str, folder: Path) -> None:
+        super().__init__(url, timeout=60.0)
         self.policies = {"m": TokenPolicy.load(folder)}
         self.loaded: list[Path] = []
         self.asked: dict[str, int] = {}
         self.closed = False
 
-    async def request(self, method: str, path: str = "", body: bytes | None = None) -> Response:
+    async def request(self, path: str = "", body: bytes | None = None) -> Response:
         assert not self.closed
         asked = json.loads(body) if body else {}
         return Response(200, {}, json.dumps(self.answer(path, asked)).encode(), "")
@@ -87,7 +88,7 @@ class ModelServer:
         choice = {"token_ids": ids, "prompt_token_ids": asked["prompt"], "logprobs": {"token_logprobs": logprobs}}
         return {"choices": [choice]}
 
-    async def close(self) -> None:
+    def close(self) -> None:
         self.closed = True
 
 
@@ -95,8 +96,8 @@ class ModelServer:
 def servers(untaught: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, ModelServer]:
     """Two servers, by their addresses, each with the base of the adapters."""
     monkeypatch.syspath_prepend(str(EXAMPLES))
-    found = {url: ModelServer(untaught / "start" / "lookout") for url in (ONE, TWO)}
-    monkeypatch.setattr(bounded_requests, "BoundedClient", lambda root, *_: found[root])
+    found = {url: ModelServer(url, untaught / "start" / "lookout") for url in (ONE, TWO)}
+    monkeypatch.setattr(vllm_server, "HTTPClient", lambda root, *_, **__: found[root])
     return found
 
 

@@ -14,7 +14,7 @@ import aiohttp
 import pytest
 from waiting import until
 
-from toolorchestra.agents.chat import bounded_requests
+from toolorchestra.agents import http_client
 from toolorchestra.agents.chat.base import ChatRequest
 from toolorchestra.agents.chat.openai_chat import OpenAIChat
 from toolorchestra.toolscale.common.errors import ExpertError, OptionError
@@ -92,7 +92,7 @@ def test_a_server_that_drips_is_given_up_in_time(
     url = serve(drip(start, piece, put_forward))
     with (
         OpenAIChat(url, "m", timeout=100, deadline=1_000, max_retries=99, stream=stream) as chat,
-        pytest.raises(ExpertError, match=rf"expected an answer from {url} within 1000 s in all, none came") as caught,
+        pytest.raises(ExpertError, match=rf"from {url}/chat/completions within 1000 s in all, none came") as caught,
     ):
         chat.complete([REQUEST])
     assert caught.value.outage
@@ -109,7 +109,7 @@ def test_the_timeout_is_for_a_whole_attempt(serve: Serve, put_forward: Callable[
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_an_answer_without_end_is_refused(serve: Serve, monkeypatch: pytest.MonkeyPatch, packed: bool) -> None:
-    monkeypatch.setattr(bounded_requests, "MAX_REPLY_BYTES", 1_000_000)
+    monkeypatch.setattr(http_client, "MAX_REPLY_BYTES", 1_000_000)
 
     def respond(send: Send, over: threading.Event) -> None:
         send(HEAD % (b"application/json", b"Content-Encoding: gzip\r\n") if packed else JSON)
@@ -167,13 +167,13 @@ def test_a_deadline_must_be_positive() -> None:
 
 
 def test_connections_of_a_chat_that_nobody_has_any_more_are_closed(recwarn: pytest.WarningsRecorder) -> None:
-    async def client() -> bounded_requests.BoundedClient:
-        made = bounded_requests.BoundedClient("http://127.0.0.1:9/v1", {}, 1.0, 1.0)
+    async def client() -> http_client.HTTPClient:
+        made = http_client.HTTPClient("http://127.0.0.1:9/v1", timeout=1.0)
         with pytest.raises(aiohttp.ClientError):
-            await made.post(b"{}")
+            await made.request()
         return made
 
-    abandoned: list[Any] = [bounded_requests.submit(client()).result()]
+    abandoned: list[Any] = [http_client.submit(client()).result()]
     session = abandoned[0]._session
     assert not session.closed
     abandoned.clear()
