@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from toolorchestra.agents.messages.content import tool_call
 from toolorchestra.agents.messages.model_message import ModelMessage, ParsedCall
 from toolorchestra.agents.messages.reading import read_message
 from toolorchestra.envs.answer_modes import SubmitTool
@@ -78,11 +79,7 @@ class ToolCallingPlay(Play):
         if not message.structured or not self._calls:
             return written
         written["tool_calls"] = [
-            {
-                "id": record.id,
-                "type": "function",
-                "function": {"name": call.name, "arguments": call.arguments.decode("utf-8", "replace")},
-            }
+            tool_call(record.id, call.name, call.arguments.decode("utf-8", "replace"))
             for call, record in zip(message.calls, self._calls, strict=True)
         ]
         return written

@@ -11,6 +11,7 @@ from typing import Any
 from toolorchestra.agents.builtin.renderer import Decoded
 from toolorchestra.agents.builtin.template_probe import PROBE, USER, LostError, probe
 from toolorchestra.agents.builtin.tool_messages import calls_in
+from toolorchestra.agents.messages.content import tool_call
 from toolorchestra.agents.messages.model_message import Message, ModelMessage
 from toolorchestra.agents.messages.reading import read_message
 from toolorchestra.agents.messages.template_forms import TemplateForm, candidates
@@ -245,11 +246,9 @@ class ChatTemplateRenderer:
 def _calls(*values: str, names: Sequence[str] = (), ids: Sequence[str | None] = ()) -> dict[str, Any]:
     """Return an assistant message with a call for each value."""
     calls = [
-        {
-            "id": (ids[n] if n < len(ids) else None) or f"call_{n + 1}",
-            "type": "function",
-            "function": {"name": names[n] if n < len(names) else "look", "arguments": {"x": value}},
-        }
+        tool_call(
+            (ids[n] if n < len(ids) else None) or f"call_{n + 1}", names[n] if n < len(names) else "look", {"x": value}
+        )
         for n, value in enumerate(values)
     ]
     return {"role": "assistant", "content": "", "tool_calls": calls}

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from toolorchestra.agents.builtin.renderer import Renderer
+from toolorchestra.agents.messages.content import tool_call
 from toolorchestra.agents.messages.model_message import Message, ModelMessage
 
 PROBE = "Zq7"
@@ -58,14 +59,7 @@ _ARGUMENTS: list[dict[str, Any]] = [
 
 
 def _message(*numbers: int) -> Message:
-    calls = [
-        {
-            "id": f"call_{n + 1}",
-            "type": "function",
-            "function": {"name": _TOOLS[n]["function"]["name"], "arguments": json.dumps(_ARGUMENTS[n])},
-        }
-        for n in numbers
-    ]
+    calls = [tool_call(f"call_{n + 1}", _TOOLS[n]["function"]["name"], json.dumps(_ARGUMENTS[n])) for n in numbers]
     return {"role": "assistant", "content": f"{PROBE}." if len(numbers) > 1 else "", "tool_calls": calls}
 
 

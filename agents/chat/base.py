@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypedDict
 
 import msgspec
 
+from toolorchestra.agents.messages.content import tool_call
 from toolorchestra.agents.messages.reading import read_message
 from toolorchestra.agents.problems import GroundTruth
 from toolorchestra.toolscale.common.errors import ExpertError, OptionError
@@ -98,14 +99,7 @@ class Completion(msgspec.Struct, frozen=True):
         """The answer as an OpenAI assistant message."""
         message: dict[str, Any] = {"role": "assistant", "content": self.text}
         if self.tool_calls:
-            message["tool_calls"] = [
-                {
-                    "id": call["id"],
-                    "type": "function",
-                    "function": {"name": call["name"], "arguments": call["arguments"]},
-                }
-                for call in self.tool_calls
-            ]
+            message["tool_calls"] = [tool_call(call["id"], call["name"], call["arguments"]) for call in self.tool_calls]
         if self.reasoning:
             message["reasoning_content"] = self.reasoning
         return message

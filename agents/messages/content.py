@@ -20,6 +20,15 @@ PART_TYPES = frozenset((*_TEXTS, *_THOUGHTS, *_CALLS, "message"))
 Part = tuple[Literal["text", "thought", "call", "unknown"], Any]
 
 
+def tool_call(call_id: str, name: str, arguments: Any) -> dict[str, Any]:
+    """Return a call as OpenAI has it; its arguments are unchecked JSON text, or an object where a template wants one.
+
+    >>> tool_call("call_1", "get_dish", "{}")
+    {'id': 'call_1', 'type': 'function', 'function': {'name': 'get_dish', 'arguments': '{}'}}
+    """
+    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
 def parts_of(content: Any) -> Iterator[Part]:
     """Yield the parts of a content, each with what it is: texts and thoughts as text, others as they are.
 

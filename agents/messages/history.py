@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from toolorchestra.agents.messages.content import REASONING_FIELDS, reasoning_of
+from toolorchestra.agents.messages.content import REASONING_FIELDS, reasoning_of, tool_call
 
 UNREADABLE = "unreadable"
 """The key of an object that stands for arguments that are none: its value is what the model wrote."""
@@ -89,11 +89,7 @@ def _call(call: Mapping[str, Any], taken: set[str], tools: Collection[str]) -> d
     name = str(function.get("name") or "")
     if name not in tools:
         name = _NOT_IN_NAMES.sub("_", name)[:_MAX_NAME] or "unknown"
-    return {
-        "id": unique_id(call.get("id"), taken, len(taken) + 1),
-        "type": "function",
-        "function": {"name": name, "arguments": _arguments(function.get("arguments"))},
-    }
+    return tool_call(unique_id(call.get("id"), taken, len(taken) + 1), name, _arguments(function.get("arguments")))
 
 
 def _arguments(written: Any) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from toolorchestra.agents.messages.content import tool_call
 from toolorchestra.agents.messages.model_message import Message
 
 CallFormat = Literal["native", "hermes"]
@@ -104,8 +105,7 @@ class TemplateForm:
         function = call.get("function", call)
         arguments = _object(function["arguments"])
         written: Any = json.dumps(arguments, ensure_ascii=False) if self.calls == "strings" else arguments
-        named = {"id": call.get("id") or "call_1", "type": "function"}
-        return {**named, "function": {"name": function["name"], "arguments": written}}
+        return tool_call(call.get("id") or "call_1", function["name"], written)
 
 
 def _object(arguments: Any) -> Any:

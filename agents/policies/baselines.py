@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import gymnasium
 import msgspec
 
+from toolorchestra.agents.messages.content import tool_call
 from toolorchestra.agents.policies.base import Info, Policy
 from toolorchestra.agents.policies.expert_roles import (
     ExpertRole,
@@ -135,8 +136,10 @@ class Baseline(Policy):
 
 def calls_with_note(calls: Sequence[Call], note: str) -> dict[str, Any]:
     """Return a message that makes calls and says something beside them; the note is text, whatever stands in it."""
-    functions = ({"name": call.name, "arguments": msgspec.json.encode(call.arguments).decode()} for call in calls)
-    made = [{"id": f"call_{n}", "type": "function", "function": one} for n, one in enumerate(functions, 1)]
+    made = [
+        tool_call(f"call_{n}", call.name, msgspec.json.encode(call.arguments).decode())
+        for n, call in enumerate(calls, 1)
+    ]
     return {"role": "assistant", "content": note, "tool_calls": made}
 
 

@@ -16,6 +16,7 @@ import gymnasium as gym
 from toolorchestra.agents.builtin.chat_template_renderer import ChatTemplateRenderer
 from toolorchestra.agents.builtin.design_renderer import DesignRenderer
 from toolorchestra.agents.builtin.renderer import Renderer
+from toolorchestra.agents.messages.content import tool_call
 from toolorchestra.agents.messages.model_message import Message
 from toolorchestra.agents.messages.reading import read_message
 from toolorchestra.agents.policies.base import Policy
@@ -129,10 +130,7 @@ def structured(message: Message, tools: Collection[str] = ()) -> Message:
     parsed = read_message(message, tools)
     if not parsed.calls or any(call.error for call in parsed.calls):
         return message
-    calls = [
-        {"id": f"call_{n}", "type": "function", "function": {"name": c.name, "arguments": c.arguments.decode()}}
-        for n, c in enumerate(parsed.calls, 1)
-    ]
+    calls = [tool_call(f"call_{n}", c.name, c.arguments.decode()) for n, c in enumerate(parsed.calls, 1)]
     return parsed.with_calls(calls)
 
 

@@ -25,6 +25,7 @@ from inspect_ai.scorer import Score, Target, mean, scorer, stderr
 from inspect_ai.solver import Generate, TaskState, solver
 from inspect_ai.tool import ToolInfo
 
+from toolorchestra.agents.messages.content import tool_call
 from toolorchestra.envs.bridges.served import Served, served_environment
 from toolorchestra.envs.registration import is_multiagent
 from toolorchestra.envs.step_threads import StepThreads
@@ -126,14 +127,7 @@ def _action(message: ChatMessageAssistant) -> Any:
     if not message.tool_calls:
         return message.text
     calls = [
-        {
-            "id": call.id,
-            "type": "function",
-            "function": {
-                "name": call.function,
-                "arguments": call.parse_error if call.parse_error else json.dumps(call.arguments),
-            },
-        }
+        tool_call(call.id, call.function, call.parse_error if call.parse_error else json.dumps(call.arguments))
         for call in message.tool_calls
     ]
     return {"role": "assistant", "content": message.text, "tool_calls": calls}

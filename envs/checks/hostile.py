@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from toolorchestra.agents.messages.content import tool_call
 from toolorchestra.envs.answer_modes import SubmitSlotsTool
 from toolorchestra.envs.base import OrchestrationEnv
 from toolorchestra.envs.executor import ToolFaultWarning
@@ -102,8 +103,7 @@ class _Attacker:
             return _text(name, arguments)
         if form == 1:
             return [{"name": name, "arguments": arguments}]
-        function = {"name": name, "arguments": arguments if form == 2 else json.dumps(arguments)}
-        calls = [{"id": "c1", "type": "function", "function": function}]
+        calls = [tool_call("c1", name, arguments if form == 2 else json.dumps(arguments))]
         return {"role": "assistant", "content": None, "tool_calls": calls}
 
     def valid_call(self) -> Any:
@@ -185,8 +185,7 @@ class _Attacker:
         calls = []
         for _ in range(self._rng.randrange(2, 80)):
             tool, arguments = self._call()
-            function = {"name": tool.name, "arguments": json.dumps(arguments)}
-            calls.append({"id": call_id, "type": "function", "function": function})
+            calls.append(tool_call(call_id, tool.name, json.dumps(arguments)))
         return {"role": "assistant", "content": "", "tool_calls": calls}
 
     def surrogates(self) -> Any:
