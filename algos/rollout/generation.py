@@ -15,6 +15,7 @@ import uuid
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -233,18 +234,8 @@ class ServerGeneration(Generation):
 def _attach(generation: Generation, trainer: Any, policy: TokenPolicy) -> None:
     """Let a TRL trainer have weights synchronised before it asks for rollouts."""
     trainer.use_vllm, trainer._last_loaded_step = True, -1
-    trainer.vllm_generation = _Hook(generation, policy)
-
-
-class _Hook:
-    """What TRL takes for its own integration of vLLM, of which it asks with a `rollout_func` one thing only."""
-
-    def __init__(self, generation: Generation, policy: TokenPolicy) -> None:
-        self._generation, self._policy = generation, policy
-
-    def sync_weights(self) -> None:
-        """Let samplers sample with the present weights."""
-        self._generation.sync(self._policy)
+    # TRL takes it for its own integration of vLLM, of which it asks with a `rollout_func` one thing only
+    trainer.vllm_generation = SimpleNamespace(sync_weights=lambda: generation.sync(policy))
 
 
 class TRLGeneration(Generation):
