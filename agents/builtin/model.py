@@ -25,9 +25,8 @@ from toolorchestra.agents.builtin.compact_renderer import CompactRenderer
 from toolorchestra.agents.builtin.design_renderer import DesignRenderer
 from toolorchestra.agents.builtin.renderer import SPECIAL, Renderer
 from toolorchestra.agents.builtin.tool_messages import conclusion, proposed_call, read_result
-from toolorchestra.agents.hub import split_revision
+from toolorchestra.agents.hub import load_pretrained, split_revision
 from toolorchestra.agents.messages.model_message import Message
-from toolorchestra.agents.pretrained import load_pretrained
 from toolorchestra.toolscale.common.errors import OptionError
 from toolorchestra.toolscale.tasks.observed import shown_values
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from toolorchestra.agents.chat.base import ChatRequest, Completion, Meter, Price, all_or_raise, tool_calls_in
+from toolorchestra.agents.hub import load_pretrained
 from toolorchestra.agents.messages.template_forms import TemplateForm
-from toolorchestra.agents.pretrained import load_pretrained
 from toolorchestra.toolscale.common.errors import ExpertError, OptionError, install_line
 
 try:

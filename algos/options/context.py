@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from toolorchestra.agents.builtin.model import ADAPTER_CONFIG, BUILTIN_CONTEXT, adapter_base
-from toolorchestra.agents.pretrained import load_pretrained
+from toolorchestra.agents.hub import load_pretrained
 from toolorchestra.algos.options.options import LearnerOptions, TrainOptions
 from toolorchestra.toolscale.common.errors import OptionError
 

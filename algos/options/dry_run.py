@@ -17,7 +17,7 @@ from torch import nn
 from transformers import AutoModelForCausalLM
 
 from toolorchestra.agents.builtin.model import build_model
-from toolorchestra.agents.pretrained import load_pretrained
+from toolorchestra.agents.hub import load_pretrained
 from toolorchestra.algos.hardware import memory
 from toolorchestra.algos.hardware.launch import processes
 from toolorchestra.algos.hardware.memory import GIB, ModelShape
