@@ -9,7 +9,7 @@ import html.parser
 import urllib.parse
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, TypedDict, Unpack
 
 import msgspec
 
@@ -17,9 +17,6 @@ from toolorchestra.agents.http_client import HTTPClient, RequestError, Response,
 from toolorchestra.envs.tools.search.search import Hit
 from toolorchestra.toolscale.common.errors import ExpertError, OptionError
 
-TAVILY = "https://api.tavily.com/search"
-BING = "https://api.bing.microsoft.com/v7.0/search"
-DUCKDUCKGO = "https://html.duckduckgo.com/html/"
 _REMEDIES = {
     401: "Look at the key.",
     403: "Look at the key.",
@@ -30,24 +27,40 @@ _REMEDIES = {
 }
 
 
+class ServerOptions(TypedDict, total=False):
+    """How any provider is asked."""
+
+    url: str
+    """Where it is, if not at its usual address."""
+    timeout: float
+    """Seconds that an attempt may take in all, however slowly the answer comes: 20."""
+    retries: int
+    """Attempts after the first, where they may help (`HTTPClient`): 3."""
+    pause: float
+    """Seconds before the second attempt, doubled before each further one; by default as the provider has it."""
+
+
 class HTTPProvider(ABC):
     """A provider that is asked over HTTP. Override `headers`, `request` and `pages`.
 
-    Args:
-        url: Where it is.
-        timeout: Seconds that an attempt may take in all, however slowly the answer comes.
-        retries: Attempts after the first, where they may help (`HTTPClient`).
-        pause: Seconds before the second attempt, doubled before each further one.
-
     Attributes:
         title: What errors call it.
+        address: Where it usually is.
+        pause: Seconds before the second attempt.
         name: What recordings know it by, settings that change its answers included.
+
+    Raises:
+        OptionError: The key's variable is unset, or an option is out of its range.
     """
 
     title: ClassVar[str]
+    address: ClassVar[str]
+    pause: ClassVar[float] = 1.0
     name: str
 
-    def __init__(self, url: str, timeout: float = 20.0, retries: int = 3, pause: float = 1.0) -> None:
+    def __init__(self, **server: Unpack[ServerOptions]) -> None:
+        url, pause = server.get("url", self.address), server.get("pause", self.pause)
+        timeout, retries = server.get("timeout", 20.0), server.get("retries", 3)
         if timeout <= 0 or retries < 0 or pause < 0:
             raise OptionError(f"expected timeout > 0, retries and pause >= 0, got {timeout}, {retries} and {pause}.")
         if not url.startswith(("https://", "http://")):
@@ -112,13 +125,11 @@ class TavilyProvider(HTTPProvider):
         api_key_env: Environment variable that holds the key.
         depth: ``basic`` (one credit a query) or ``advanced`` (two).
         whole_pages: Whether the text of a page is the page, rather than what of it fits the query.
-        url: As of `HTTPProvider`, and so are `timeout`, `retries` and `pause`.
-
-    Raises:
-        OptionError: The key's variable is unset, or an option is out of its range.
+        server: See `ServerOptions`.
     """
 
     title = "Tavily"
+    address = "https://api.tavily.com/search"
 
     def __init__(
         self,
@@ -126,14 +137,11 @@ class TavilyProvider(HTTPProvider):
         *,
         depth: Literal["basic", "advanced"] = "basic",
         whole_pages: bool = False,
-        url: str = TAVILY,
-        timeout: float = 20.0,
-        retries: int = 3,
-        pause: float = 1.0,
+        **server: Unpack[ServerOptions],
     ) -> None:
         self.name = f"tavily-{depth}{'-pages' if whole_pages else ''}"
         self._depth, self._whole, self._key_variable = depth, whole_pages, api_key_env
-        super().__init__(url, timeout, retries, pause)
+        super().__init__(**server)
 
     def headers(self) -> Mapping[str, str]:
         """Return the key as OpenAI's clients send theirs."""
@@ -177,27 +185,18 @@ class BingProvider(HTTPProvider):
     Args:
         api_key_env: Environment variable that holds the key.
         market: Country and language, e.g. ``en-US``.
-        url: As of `HTTPProvider`, and so are `timeout`, `retries` and `pause`.
-
-    Raises:
-        OptionError: The key's variable is unset, or an option is out of its range.
+        server: See `ServerOptions`.
     """
 
     title = "Bing"
+    address = "https://api.bing.microsoft.com/v7.0/search"
 
     def __init__(
-        self,
-        api_key_env: str = "BING_SEARCH_API_KEY",
-        *,
-        market: str = "en-US",
-        url: str = BING,
-        timeout: float = 20.0,
-        retries: int = 3,
-        pause: float = 1.0,
+        self, api_key_env: str = "BING_SEARCH_API_KEY", *, market: str = "en-US", **server: Unpack[ServerOptions]
     ) -> None:
         self.name = f"bing-{market}"
         self._market, self._key_variable = market, api_key_env
-        super().__init__(url, timeout, retries, pause)
+        super().__init__(**server)
 
     def headers(self) -> Mapping[str, str]:
         """Return the key by the name that Bing has for it."""
@@ -221,26 +220,17 @@ class DuckDuckGoProvider(HTTPProvider):
 
     Args:
         region: Country and language, e.g. ``us-en``; ``wt-wt`` is none.
-        url: As of `HTTPProvider`, and so are `timeout`, `retries` and `pause`.
-
-    Raises:
-        OptionError: An option is out of its range.
+        server: See `ServerOptions`.
     """
 
     title = "DuckDuckGo"
+    address = "https://html.duckduckgo.com/html/"
+    pause = 2.0
 
-    def __init__(
-        self,
-        *,
-        region: str = "wt-wt",
-        url: str = DUCKDUCKGO,
-        timeout: float = 20.0,
-        retries: int = 3,
-        pause: float = 2.0,
-    ) -> None:
+    def __init__(self, *, region: str = "wt-wt", **server: Unpack[ServerOptions]) -> None:
         self.name = f"duckduckgo-{region}"
         self._region = region
-        super().__init__(url, timeout, retries, pause)
+        super().__init__(**server)
 
     def headers(self) -> Mapping[str, str]:
         """Return what a browser says of itself and of a form."""
