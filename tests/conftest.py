@@ -300,7 +300,6 @@ class FakeServer:
 @pytest.fixture
 def fake_server() -> Iterator[FakeServer]:
     """A server that speaks the protocol and says what the test tells it to."""
-    pytest.importorskip("openai", reason="needs the openai client")
     server = FakeServer()
     thread = threading.Thread(target=server.http.serve_forever, args=(0.01,))
     thread.start()

@@ -3,7 +3,7 @@
 ::
 
     ChatModel               the protocol: requests in, completions out, usage in `meter`
-      ├ OpenAIChat          any OpenAI-compatible server (needs the `openai` client)
+      ├ OpenAIChat          any OpenAI-compatible server
       ├ TransformersChat    a local Hugging Face model (needs torch; imported on first use)
       ├ ScriptedChat        a fake that follows a script
       ├ RecordingChat       records the answers of another model

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from tyro.conf import arg
 
 from toolorchestra.cli.options import UsageError, require_at_least
-from toolorchestra.toolscale.common.errors import OptionError, SynthesisError
+from toolorchestra.toolscale.common.errors import SynthesisError
 from toolorchestra.toolscale.common.visible import visible
 
 if TYPE_CHECKING:
@@ -87,20 +87,17 @@ class ModelOptions(ABC):
         from toolorchestra.agents.chat.base import Price
         from toolorchestra.agents.chat.openai_chat import OpenAIChat
 
-        try:
-            return OpenAIChat(
-                str(self.llm),
-                str(self.model),
-                api_key_env=self.api_key_env,
-                price=Price(*self.price) if max(self.price) > 0 else None,
-                timeout=self.timeout,
-                max_retries=self.retries,
-                max_concurrency=self.parallel,
-                budget=budget,
-                option_names=_FLAGS,
-            )
-        except ImportError as error:
-            raise OptionError(f"{error}.") from None
+        return OpenAIChat(
+            str(self.llm),
+            str(self.model),
+            api_key_env=self.api_key_env,
+            price=Price(*self.price) if max(self.price) > 0 else None,
+            timeout=self.timeout,
+            max_retries=self.retries,
+            max_concurrency=self.parallel,
+            budget=budget,
+            option_names=_FLAGS,
+        )
 
 
 class QuestionModel:

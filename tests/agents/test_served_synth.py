@@ -9,8 +9,6 @@ import pytest
 
 from toolorchestra.cli import main as cli
 
-pytest.importorskip("openai", reason="needs the openai client")
-
 
 @pytest.mark.slow
 def test_a_model_that_cannot_write_fails_in_bounds_with_all_its_answers_saved(

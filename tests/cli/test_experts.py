@@ -197,7 +197,6 @@ def test_an_interrupted_evaluation_keeps_the_answers_that_were_paid(
 def test_a_real_expert_is_described_from_a_sample_of_the_tasks_by_a_model(
     run: Run, tmp_path: Path, tasks: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    openai_chat = pytest.importorskip("toolorchestra.agents.chat.openai_chat")
     chat_model = ScriptedChat(answer, name="Qwen/Qwen3-8B")
     sampler = ScriptedChat(["Good at sums."], name="describer")
 
@@ -212,7 +211,7 @@ def test_a_real_expert_is_described_from_a_sample_of_the_tasks_by_a_model(
             pass
 
     monkeypatch.setattr(Catalog, "chat", lambda self, name: chat_model)
-    monkeypatch.setattr(openai_chat, "OpenAIChat", Fake)
+    monkeypatch.setattr("toolorchestra.agents.chat.openai_chat.OpenAIChat", Fake)
     record = ("--record", tmp_path / "record.jsonl")
     out = run("describe", "qwen3-8b", "--tasks", tasks, *record, "--llm", "http://x/v1", "--model", "describer")[1]
     assert out == "Good at sums.\n"
@@ -244,7 +243,6 @@ def test_mistakes_are_reported_with_the_remedy(run: Run, words: tuple[str, ...],
 
 
 def test_a_real_expert_needs_an_endpoint_and_its_key(run: Run, tasks: Path, tmp_path: Path):
-    pytest.importorskip("openai")
     code, _, err = run("ask", "gpt-5", "--tasks", tasks, "--record", tmp_path / "r.jsonl")
     assert code == 2
     assert "gpt-5: expected an endpoint to ask the real model at, found none" in err

@@ -34,7 +34,6 @@ def test_a_text_without_credentials(text: str, shown: str) -> None:
 
 
 def test_models_name_their_server_without_credentials() -> None:
-    pytest.importorskip("openai")
     chat = OpenAIChat(URL, "m", max_retries=0, timeout=2)
     assert "sesame" not in repr(chat)
     with pytest.raises(ExpertError) as failed:

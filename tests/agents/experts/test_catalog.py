@@ -307,8 +307,6 @@ def test_a_schedule_replaces_prices_and_multiplies_them():
 
 
 def test_an_entry_with_an_endpoint_is_the_real_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    openai_chat = pytest.importorskip("toolorchestra.agents.chat.openai_chat")
-    pytest.importorskip("openai")
     made: dict[str, object] = {}
 
     class Fake:
@@ -316,7 +314,7 @@ def test_an_entry_with_an_endpoint_is_the_real_model(tmp_path: Path, monkeypatch
             made.update(options, base_url=base_url, model=model)
             self.name, self.meter = model, Meter()
 
-    monkeypatch.setattr(openai_chat, "OpenAIChat", Fake)
+    monkeypatch.setattr("toolorchestra.agents.chat.openai_chat.OpenAIChat", Fake)
     monkeypatch.setenv("TOOLORCHESTRA_CATALOG_KEYS", "OTHER, KEY")
     endpoint = "base_url: http://x/v1, api_key_env: KEY, budget: 2.5, deadline: 90, max_retries: 7, extra: {seed: null}"
     free = Catalog.load(written(tmp_path, f"experts: {{qwen3-32b: {{endpoint: {{{endpoint}}}}}}}"))
