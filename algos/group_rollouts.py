@@ -111,7 +111,7 @@ class RolloutGroup:
     def recorded(cls, level: int, rows: list[Row], curriculum: Curriculum, config: TrainGRPO) -> RolloutGroup:
         """Let the curriculum take note of a task's rollouts, and judge them."""
         curriculum.record(level, float(np.mean([row.outcome == "solved" for row in rows])))
-        return cls.judge(level, rows, config.filters, config.min_std, scale=config.scale)
+        return cls.judge(level, rows, config.used_filters, config.min_std, scale=config.scale)
 
 
 def group_rewards(rows: Sequence[Row]) -> NDArray[np.float64]:

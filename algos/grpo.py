@@ -193,7 +193,7 @@ def _arguments(config: TrainGRPO, generation: Generation) -> GRPOConfig:
         num_generations=config.group_size,
         max_steps=config.steps * config.updates,
         learning_rate=config.rate,
-        loss_type=config.aggregation,
+        loss_type=config.loss_aggregation,
         scale_rewards="none",
         beta=config.beta,
         epsilon=config.epsilon,

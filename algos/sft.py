@@ -174,13 +174,13 @@ def train(config: TrainSFT) -> None:
 def save_run(config: TrainSFT, taught: Callable[[TrainSFT, Report], TokenPolicy]) -> None:
     """Teach a policy by a function of the options and of what reports a step, in the folder of a run, and save it."""
     with open_run(config, "sft") as (log, _, done):
-        with log.progress("sft", config.steps, done):
+        with log.progress("sft", config.steps, done, counted="steps"):
             policy = taught(config, lambda step, metrics: log.log("sft", step, **metrics))
         with distributed.written(config.output / "final") as draft:
             save_policy(policy, draft)
             if draft:
                 write_cards(draft, config, "sft", "The result")
-        log.curves(title=f"SFT on {config.env}")
+        log.curves(title=f"SFT on {config.setting}")
         log.console.print(f"Policy: {config.output / 'final'}", highlight=False)
 
 

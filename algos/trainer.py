@@ -180,6 +180,22 @@ def _writing_run(folder: Path) -> Iterator[None]:
 # ------------------------------------------------------------------------------------------------------ the run
 
 
+def learnt(gain: Interval) -> str:
+    """Return a sentence about what a gain in success, in shares of 1, says with its 95 % interval.
+
+    >>> learnt(Interval(0.2, 0.16, 0.24))
+    'The policy has learnt: more than chance explains.'
+    """
+    if gain.low > 0:
+        return "The policy has learnt: more than chance explains."
+    if gain.high < 0:
+        return "The policy has become worse: try a lower --learning-rate."
+    return (
+        "No difference can be shown: try more batches (--steps), easier tasks (--difficulty), a higher "
+        "--learning-rate, or measure more closely (--eval-samples)."
+    )
+
+
 C = TypeVar("C", bound=TrainOptions)
 S = TypeVar("S", PolicyScores, Scores)
 
@@ -254,12 +270,12 @@ class Trainer(ABC, Generic[C, S]):
         config = self.config
         prepare_torch(config.torch_threads)
         with open_run(config, self.phase, updates=self.updates) as (self.log, self.checkpoint, self.done):
-            self.log.say(f"{self.phase.upper()} on {config.env}, in {config.output}")
+            self.log.say(f"{self.phase.upper()} on {config.setting}, in {config.output}")
             start = config.output / "start"
             if distributed.from_main(lambda: self.checkpoint is None and not (config.resume and start.is_dir())):
                 taught = config.warm_started
-                progress = self.log.progress("sft", config.sft_steps) if taught else self.log.watch("Loading", 0)
-                with progress, distributed.written(start) as draft:
+                sft = self.log.progress("sft", config.sft_steps, counted="steps")
+                with sft if taught else self.log.watch("Loading", 0), distributed.written(start) as draft:
                     self.warm_up(draft, self.reporter("sft"))
                     if draft:
                         write_cards(draft, config, self.phase, "The start")
@@ -280,7 +296,7 @@ class Trainer(ABC, Generic[C, S]):
                 if distributed.is_main():
                     self.conclude()
             else:
-                self.log.curves(title=f"{self.phase.upper()} on {config.env}")
+                self.log.curves(title=f"{self.phase.upper()} on {config.setting}")
                 self.log.say(f"Not evaluated (--eval-samples 0). Policies, metrics and curves: {config.output}")
             distributed.wait()
             self.finish()
@@ -324,11 +340,22 @@ class Trainer(ABC, Generic[C, S]):
         config, name, gain = self.config, self.phase.upper(), self.gain
         write_whole(config.output / "heldout.json", json.dumps(summary, indent=2) + "\n")
         self.log.closing(results, baseline)
-        self.log.curves(references=references, title=f"{name} on {config.env}")
+        self.log.curves(references=references, title=f"{name} on {config.setting}")
         before, after = self.scores[0], self.scores[config.total]
-        self.log.console.print(
+        self.log.say(
             f"{name} over {over}, mean of {len(before.by_task)} tasks: {gain.points(' points')}; greedy "
-            f"{before.greedy:.1%} → {after.greedy:.1%}{more}. Policies, metrics and curves: {config.output}",
-            highlight=False,
-            markup=False,
+            f"{before.greedy:.1%} → {after.greedy:.1%}{more}. {learnt(gain)}"
         )
+        self.log.say(f"In {config.output}: the policies (start, final), curves.png, metrics, and greedy episodes.")
+        for command, what in self._next_commands():
+            self.log.say(f"  toolorchestra {command}  # {what}")
+
+    def _next_commands(self) -> Iterator[tuple[str, str]]:
+        """Yield what to do next, as commands of `toolorchestra`."""
+        folder = self.config.output
+        episodes = folder / "episodes.jsonl"
+        if episodes.exists():
+            yield f"show {episodes}", "read an episode of the trained policy"
+        yield f"view {folder}", "curves and episodes in a browser"
+        if episodes.exists() and not self.config.several_agents:
+            yield f"play {self.config.env}", "play a task yourself"

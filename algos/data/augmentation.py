@@ -3,8 +3,8 @@
 - `thin` leaves out fields of a tool's result that nothing depends on, fewer and fewer of them (a curriculum): the model
   first learns to copy the only value there is, then to choose among ever more.
 - `drop_words` leaves out words of a request that are no values, so that the model does not rely on whole phrasings.
-- `ValueShuffler` exchanges names, ids and numbers, consistently within an episode, for others of their kind, so that a
-  value in no demonstration is copied as well as any other. `exchange_numbers` does so for numbers in text.
+- `ValueShuffler` exchanges names, ids and numbers, consistently within an episode, for others, so that a value in no
+  demonstration is copied as well as any other. `exchange_numbers` does so for numbers in text.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from toolorchestra.agents.messages.model_message import Message
 from toolorchestra.algos.data.demonstrations import Demonstration, encode
 
 _DROPPED = (0.0, 0.15, 0.3)  # shares of the words of a request that are left out
+_ANY_KIND = 0.5  # chance that a value which a result shows is exchanged for one of any kind
 
 LabelledRow = tuple[list[int], list[int]]
 """Ids, and their labels: -100 on what the policy does not learn."""
@@ -69,11 +70,15 @@ def drop_words(
 
 
 class ValueShuffler:
-    """Exchanges values for others of their kind, consistently within a row of ids.
+    """Exchanges values for others, consistently within a row of ids.
 
     Exchanged are ids that the policy *copies* (they occur in the environment's part before the policy first
     writes them) and ids that only tool results show. What the policy writes without copying (a computed date, say),
     and words of the instruction that it never repeats, stay.
+
+    A value of the request is exchanged for one of its kind, as its kind may say what it is for. One that a result shows
+    is exchanged for a value of any kind every other time: its place says what it is, and each value of the vocabulary
+    is then copied about as often as any other.
     """
 
     def __init__(self, renderer: CompactRenderer) -> None:
@@ -81,6 +86,7 @@ class ValueShuffler:
         self._members: dict[str, list[int]] = {}
         for i, kind in self._kind.items():
             self._members.setdefault(kind, []).append(i)
+        self._every = sorted(self._kind)
 
     def __call__(self, ids: Sequence[int], mask: Sequence[int], rng: random.Random) -> list[int]:
         """Return the ids with values exchanged."""
@@ -92,7 +98,8 @@ class ValueShuffler:
             kind, n = self._kind.get(i), first[i]
             if kind is None or mask[n] or (n < start and i not in written):
                 continue
-            tries = (rng.choice(self._members[kind]) for _ in range(9))
+            others = self._every if n >= start and rng.random() < _ANY_KIND else self._members[kind]
+            tries = (rng.choice(others) for _ in range(9))
             other = next((one for one in tries if one not in taken), None)
             if other is not None:
                 exchange[i] = other

@@ -14,6 +14,9 @@ from toolorchestra.toolscale.common.errors import OptionError
 TeacherName = Literal["oracle", "asking", "explorer", "designer"]
 Filter = Literal["homogeneity", "format", "calls", "invalid"]
 
+PAPER_FILTERS: tuple[Filter, ...] = ("homogeneity", "format", "invalid")
+"""The filters of ToolOrchestra §3.2."""
+
 
 @dataclass
 class TrainSFT(LearnerOptions):
@@ -108,13 +111,13 @@ class TrainGRPO(ClippedOptions):
     output: Path = Path("runs/grpo")
     teacher: Rare[TeacherName | None] = None
     """Who plays the episodes of the warm start; None: a teacher that suits the tools of the environment."""
-    sft_steps: int = 2000
+    sft_steps: int = 1200
     """Steps of the warm start (built-in model only); 0 for none."""
     sft_batch: Rare[int] = 16
     """Episodes a step of the warm start."""
     sft_ask: Rare[float] = 0.4
     """Probability that an ``asking`` teacher queries an expert in a turn."""
-    steps: int = 60
+    steps: int = 40
     """Batches of rollouts."""
     groups: int = 16
     """Tasks per batch."""
@@ -122,10 +125,11 @@ class TrainGRPO(ClippedOptions):
     """Rollouts per task."""
     updates: int = 1
     """Optimiser steps per batch of rollouts, each on its share of the rows."""
-    filters: tuple[Filter, ...] = ("homogeneity", "format", "invalid")
+    filters: tuple[Filter, ...] | None = None
     """Filters before the loss: groups of nearly equal reward (homogeneity), rollouts in which a message does not keep
-    to the format of calls (format), rollouts without an answer (invalid): ToolOrchestra §3.2. A wrong argument or an
-    unknown tool is no wrong format; ``calls`` drops these rollouts as well."""
+    to the format of calls (format), rollouts without an answer (invalid). A wrong argument or an unknown tool is no
+    wrong format; ``calls`` drops these rollouts as well. None: the three of ToolOrchestra §3.2 for `model`; homogeneity
+    for the built-in model, which would not be taught by the others that such rollouts fail, and writes ever more."""
     min_std: Rare[float] = 0.1
     """Minimal standard deviation of a group's rewards that the homogeneity filter lets pass."""
     scale: bool = True
@@ -135,9 +139,10 @@ class TrainGRPO(ClippedOptions):
     """How often dropped groups are replaced by playing further tasks."""
     beta: float = 0.0
     """Weight of the KL divergence from the starting policy in the loss."""
-    aggregation: Rare[Literal["grpo", "dapo"]] = "grpo"
+    aggregation: Rare[Literal["grpo", "dapo"] | None] = None
     """Mean over rollouts of the mean over their tokens (grpo), or mean over all tokens of the batch (dapo). With grpo
-    a token of a long rollout weighs less, so long failures are hardly punished."""
+    a token of a long rollout weighs less, so long failures are hardly punished. None: grpo for `model`, dapo for the
+    built-in model."""
     ratio: Literal["token", "sequence", "product"] = "token"
     """Importance ratio per token, or per sequence over policy tokens only: their geometric mean (sequence, as in GSPO)
     or their product (product: π(τ)/π_old(τ) of ToolOrchestra Eq. 4, ParaManager Eq. 20, MAS-Orchestra Eq. 20). The
@@ -159,6 +164,7 @@ class TrainGRPO(ClippedOptions):
     """Report the divergence from the starting policy, which needs a copy of it unless `beta` has one already, or it is
     under adapters; None: for built-in models, whose copy takes little memory, and for adapters."""
     eval_samples: int = 4
+    eval_every: Rare[int | None] = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -172,6 +178,16 @@ class TrainGRPO(ClippedOptions):
             self._require_asynchrony()
         if self.preference_text and not self.preference:
             raise OptionError("`preference_text` puts a `preference` into words; give the weights as well.")
+
+    @property
+    def used_filters(self) -> tuple[Filter, ...]:
+        """The filters, their default resolved."""
+        return self.filters if self.filters is not None else ("homogeneity",) if self.small else PAPER_FILTERS
+
+    @property
+    def loss_aggregation(self) -> Literal["grpo", "dapo"]:
+        """How the loss is averaged, its default resolved."""
+        return self.aggregation or ("dapo" if self.small else "grpo")
 
     @property
     def tracks_kl(self) -> bool:

@@ -236,6 +236,13 @@ class LearnerOptions(ABC):
         return self.difficulty if self.difficulty is not None else (1, 2) if self.small else ()
 
     @property
+    def setting(self) -> str:
+        """The environment and the levels of its tasks, as titles name them."""
+        *others, last = map(str, self.levels or ("",))
+        levels = f"levels {', '.join(others)} and {last}" if others else f"level {last}"
+        return f"{self.env}, {levels}" if last else self.env
+
+    @property
     def small(self) -> bool:
         """Whether the policies are built-in models."""
         return not any(getattr(self, name) for name in self.model_options)
@@ -330,8 +337,9 @@ class TrainOptions(LearnerOptions):
     """Sampled episodes per held-out task; 0: no evaluation."""
     eval_tasks: int | None = None
     """Maximum of held-out tasks to evaluate on, spread over the split; None: all for built-in models, 8 for others."""
-    eval_every: Rare[int] = 0
-    """Batches of rollouts between evaluations; 0: only before and after the training."""
+    eval_every: Rare[int | None] = 0
+    """Batches of rollouts between evaluations; 0: only before and after the training; None: a quarter of the batches
+    for built-in models, else 0."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -368,7 +376,9 @@ class TrainOptions(LearnerOptions):
         """The numbers of batches of rollouts after which the policies are evaluated."""
         if not self.eval_samples:
             return set()
-        return {0, self.total, *(range(0, self.total, self.eval_every) if self.eval_every else ())}
+        quarter = self.total // 4 if self.small else 0
+        every = quarter if self.eval_every is None else self.eval_every
+        return {0, self.total, *(range(0, self.total, every) if every else ())}
 
     @property
     def longest(self) -> int:

@@ -134,12 +134,14 @@ class RunLog:
         return Interval(share["success"], share["low"], share["high"])
 
     @contextmanager
-    def progress(self, phase: str, steps: int, done: int = 0) -> Iterator[None]:
+    def progress(self, phase: str, steps: int, done: int = 0, counted: str = "batches") -> Iterator[None]:
         """Show a progress bar of a phase with so many steps, some done before; `log` moves it.
+
+        What a step is, is shown as `counted`: batches of rollouts, if it is left out.
 
         On a console that is no terminal, print ten lines over the phase instead.
         """
-        self._bar = _Bar(self.console, phase, steps, done)
+        self._bar = _Bar(self.console, phase, steps, done, counted)
         try:
             with self._bar.bar:
                 yield
@@ -246,11 +248,12 @@ def _progress(console: Console, width: int = 3) -> Progress:
 class _Bar:
     """A phase's progress bar; on a console that is no terminal, a line each tenth of it."""
 
-    def __init__(self, console: Console, phase: str, steps: int, done: int) -> None:
+    def __init__(self, console: Console, phase: str, steps: int, done: int, counted: str) -> None:
         self.phase, self.steps, self.done = phase, steps, done
+        self.name = f"{phase.upper()} {counted}"
         self.latest: dict[str, float] = {}
         self.bar = _progress(console, 2 * len(str(steps)) + 1)
-        self.task = self.bar.add_task(phase.upper(), total=steps, completed=done, shown="")
+        self.task = self.bar.add_task(self.name, total=steps, completed=done, shown="")
 
     def update(self, step: int, record: Record) -> None:
         """Move to ``step`` and show its metrics; one that it lacks keeps its last value."""
@@ -261,7 +264,7 @@ class _Bar:
         tenth = 10 * step // self.steps > 10 * self.done // self.steps
         self.done = step
         if tenth and not self.bar.console.is_terminal:
-            self.bar.console.print(f"{self.phase.upper()} {step}/{self.steps}  {shown}", highlight=False)
+            self.bar.console.print(f"{self.name} {step}/{self.steps}  {shown}", highlight=False)
 
 
 def closing_table(results: Mapping[str, Sequence[float | None]], baseline: str = "SFT") -> Table:
@@ -319,7 +322,7 @@ def draw_curves(records: Sequence[Record], references: Mapping[str, float], titl
             _draw_success(ax, records, phase, colours[phase], references)
         axes[0].set_ylabel("success")
         drawn = dict(pair for ax in axes for pair in zip(*reversed(ax.get_legend_handles_labels()), strict=True))
-        part.legend(list(drawn.values()), list(drawn), loc="outside lower center", ncols=2, fontsize=9, frameon=False)
+        part.legend(list(drawn.values()), list(drawn), loc="outside lower center", ncols=3, fontsize=9, frameon=False)
     if rows:
         grid = next(parts).subplots(rows, min(4, len(small)), squeeze=False)
         for ax in grid.flat[len(small) :]:
@@ -344,6 +347,10 @@ def _draw_success(
         above = [max(0.0, record["high"] - record["success"]) for record in held]  # the bound on the wrong side
         style: dict[str, Any] = {"fmt": "o", "color": "#222222", "markersize": 5, "capsize": 3, "zorder": 4}
         ax.errorbar(at, share, yerr=[below, above], label="held-out tasks, 95 % interval", **style)
+        ax.plot(at, share, color="#222222", linewidth=0.8, alpha=0.5)
+        if best := [(record["step"], record["greedy"]) for record in held if "greedy" in record]:
+            style = {"color": "#222222", "marker": "o", "markersize": 5, "markerfacecolor": "white"}
+            ax.plot(*zip(*best, strict=True), linewidth=0.8, label="held-out tasks, greedy", **style)
         offset: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "fontweight": "bold"}
         ax.annotate(f"{share[-1]:.0%}", (at[-1], share[-1] + above[-1]), (0, 4), **offset)
     for name, value in references.items():

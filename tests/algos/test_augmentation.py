@@ -44,21 +44,27 @@ def test_words_of_the_request_are_left_out_and_nothing_else(
         assert drop_words(ids, mask, words, 0.0, random.Random(0)) == (ids, mask)
 
 
-def test_values_are_exchanged_consistently_and_only_for_their_kind(
+def test_values_are_exchanged_consistently_and_those_of_a_request_only_for_their_kind(
     good: list[Demonstration], renderer: CompactRenderer
 ) -> None:
     shuffle = ValueShuffler(renderer)
-    changed = 0
+    changed = of_any_kind = shown = 0
     for demonstration in good:
         ids, mask = encode(renderer, demonstration)
         other = shuffle(ids, mask, random.Random(1))
         mapping = dict(zip(ids, other, strict=True))
         assert [mapping[i] for i in ids] == other  # one replacement for each value
         assert len(set(mapping.values())) == len(mapping)  # two values stay two
+        request = ids[: mask.index(1)]
         for a, b in mapping.items():
-            assert renderer.kinds.get(renderer.tokens[a]) == renderer.kinds.get(renderer.tokens[b])
+            before, after = (renderer.kinds.get(renderer.tokens[i]) for i in (a, b))
+            assert (before is None) is (after is None)  # only values are exchanged, and for values
+            assert before == after or a not in request
+            shown += before is not None and a != b and a not in request
+            of_any_kind += before != after
         changed += other != ids
     assert changed > len(good) / 2
+    assert 0.3 < of_any_kind / shown < 0.5  # half of them, and a few were drawn of their own kind
 
 
 def test_what_the_policy_works_out_itself_is_not_exchanged(renderer: CompactRenderer) -> None:

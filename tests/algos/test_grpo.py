@@ -116,7 +116,8 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others(start: Pat
 def test_training_moves_the_policy_towards_what_is_rewarded(start: Path, tmp_path: Path) -> None:
     seen: list[dict[str, float]] = []
     prose = {"answer": "text"}  # so that a rollout is as short as one message
-    config = small(tmp_path, steps=6, groups=4, group_size=8, learning_rate=3e-3, save_every=0, env_options=prose)
+    options: dict[str, Any] = {"learning_rate": 3e-3, "aggregation": "grpo", "env_options": prose}
+    config = small(tmp_path, steps=6, groups=4, group_size=8, save_every=0, **options)
     run(start, config, seen)
     assert seen[-1]["reward"] > 1.2 * seen[0]["reward"]
     assert seen[0]["kl"] == pytest.approx(0.0, abs=1e-6)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 import tyro
@@ -24,6 +25,35 @@ def test_other_models_are_trained_with_the_papers_bounds_on_all_levels() -> None
     assert TrainGRPO(model="m", max_turn_ids=500).turn_ids == 500
     assert (TrainSFT().levels, TrainSFT(model="m").levels) == ((1, 2), ())
     assert TrainMSARL(reasoner="a", helper="b").levels == (1,)
+
+
+def test_the_built_in_model_learns_from_the_rollouts_that_the_papers_filters_drop() -> None:
+    small, large = TrainGRPO(), TrainGRPO(model="some/model")
+    assert (small.used_filters, small.loss_aggregation) == (("homogeneity",), "dapo")
+    assert (large.used_filters, large.loss_aggregation) == (("homogeneity", "format", "invalid"), "grpo")
+    none = TrainGRPO(filters=(), aggregation="grpo")
+    assert (none.used_filters, none.loss_aggregation) == ((), "grpo")
+
+
+def test_a_built_in_model_is_evaluated_each_quarter() -> None:
+    assert TrainGRPO(steps=40).milestones == {0, 10, 20, 30, 40}
+    assert TrainGRPO(steps=2).milestones == {0, 2}
+    assert TrainGRPO(steps=40, eval_every=0).milestones == {0, 40}
+    assert TrainGRPO(steps=40, eval_samples=0).milestones == set()
+    assert TrainGRPO(steps=40, model="some/model").milestones == {0, 40}
+
+
+@pytest.mark.parametrize(
+    ("options", "setting"),
+    [
+        ({"difficulty": (1,)}, "ToolOrchestra-Restaurant-v0, level 1"),
+        ({}, "ToolOrchestra-Restaurant-v0, levels 1 and 2"),
+        ({"difficulty": (1, 3, 5)}, "ToolOrchestra-Restaurant-v0, levels 1, 3 and 5"),
+        ({"model": "some/model"}, "ToolOrchestra-Restaurant-v0"),
+    ],
+)
+def test_a_title_names_the_levels(options: dict[str, Any], setting: str) -> None:
+    assert TrainGRPO(**options).setting == setting
 
 
 @pytest.mark.parametrize(("words", "levels"), [([], (1, 2)), (["--difficulty", "3", "4"], (3, 4))])

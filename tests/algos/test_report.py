@@ -132,18 +132,21 @@ def test_a_terminal_sees_a_bar_with_the_metrics(tmp_path):
         run.log("grpo", 8, success=0.75, tokens_per_second=8200)
     run.close()
     shown = console.file.getvalue()
-    for text in ("GRPO", "8/8", "success 0.75", "reward 0.25", "$0.0012", "KL 0.003", "8,200 tok/s"):
+    for text in ("GRPO batches", "8/8", "success 0.75", "reward 0.25", "$0.0012", "KL 0.003", "8,200 tok/s"):
         assert text in shown
 
 
 def test_a_log_file_sees_a_line_each_tenth(tmp_path):
     console = quiet()
-    with RunLog(tmp_path, tensorboard=False, console=console) as run, run.progress("sft", steps=100, done=50):
+    with (
+        RunLog(tmp_path, tensorboard=False, console=console) as run,
+        run.progress("sft", steps=100, done=50, counted="steps"),
+    ):
         for step in range(51, 101):
             run.log("sft", step, loss=0.5)
     shown = console.file.getvalue().splitlines()
-    assert [line.split()[1] for line in shown] == ["60/100", "70/100", "80/100", "90/100", "100/100"]
-    assert shown[0] == "SFT 60/100  loss 0.500"
+    assert [line.split()[2] for line in shown] == ["60/100", "70/100", "80/100", "90/100", "100/100"]
+    assert shown[0] == "SFT steps 60/100  loss 0.500"
 
 
 def test_the_closing_table_compares_policies_task_by_task(tmp_path):
