@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from trl import GRPOConfig
 
 
-def warm_up(config: TrainGRPO, report: Report = lambda step, metrics: None) -> TokenPolicy:
+def warm_up(config: TrainGRPO, report: Report = lambda step, metrics: None, watch: Watch = unwatched) -> TokenPolicy:
     """Return the policy that GRPO starts from: the model as it is, or the built-in one, taught."""
     if config.start and (config.start / ADAPTER_CONFIG).is_file() is not bool(config.lora_rank):
         raise OptionError(
@@ -90,7 +90,7 @@ def warm_up(config: TrainGRPO, report: Report = lambda step, metrics: None) -> T
         precision=config.precision,
         optimizer=config.optimizer,
     )
-    taught = sft.teach(teaching, report)
+    taught = sft.teach(teaching, report, watch)
     if not config.lora_rank:
         return taught
     folder = teaching.output / "taught"
@@ -225,7 +225,7 @@ class SingleAgentTrainer(Trainer[TrainGRPO, PolicyScores]):
 
     def warm_up(self, folder: Path | None, report: Report) -> None:
         """Make or load the policy, teach it, and write it to a folder."""
-        save_policy(warm_up(self.config, report), folder)
+        save_policy(warm_up(self.config, report, self.log.watch), folder)
 
     def load(self, folder: Path) -> None:
         """Load the policy, and prepare its environments and tasks; TRL's trainer loads the checkpoint."""

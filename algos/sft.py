@@ -15,7 +15,7 @@ import toolorchestra.algos  # noqa: F401 - first, also when run as a script: it 
 
 # isort: split
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ import gymnasium as gym
 from toolorchestra.agents.builtin.design_renderer import DesignRenderer
 from toolorchestra.agents.builtin.model import TokenPolicy, build_renderer, prepare_torch
 from toolorchestra.algos import team_sft
+from toolorchestra.algos.activity import Watch, unwatched
 from toolorchestra.algos.data.augmentation import LabelledRow, sft_rows
 from toolorchestra.algos.data.demonstrations import Demonstration, demonstrate
 from toolorchestra.algos.data.general_reasoning import general_demonstrations
@@ -55,12 +56,12 @@ def build_policy(
     return TokenPolicy.built_in(renderer, seed=seed)
 
 
-def teach(config: TrainSFT, report: Report = lambda step, metrics: None) -> TokenPolicy:
-    """Make or load a policy, teach it as `config` says, and return it."""
+def teach(config: TrainSFT, report: Report = lambda step, metrics: None, watch: Watch = unwatched) -> TokenPolicy:
+    """Make or load a policy, teach it as `config` says, and return it; `watch` shows how far what comes before is."""
     prepare_torch(config.torch_threads)
     rng = random.Random(config.seed)
     env = make_env(config.env, config.environment_options)
-    good, noisy = distributed.from_main(lambda: demonstrate(env, config))
+    good, noisy = distributed.from_main(lambda: demonstrate(env, config, watch))
     general = distributed.from_main(lambda: _general(config))
     policy = start_policy(config, config.model) if config.model else build_policy(env, good, noisy, seed=config.seed)
     require_round_trip(env, policy.renderer, next(iter(starts(env, "train", config.levels).values()))[0])
@@ -75,7 +76,8 @@ def teach(config: TrainSFT, report: Report = lambda step, metrics: None) -> Toke
         return noisy if noisy and at >= NOISY_FROM and rng.random() < NOISY_SHARE else good
 
     count, every = config.steps * config.batch, [*good, *noisy, *general]
-    rows = sft_rows(policy.renderer, every, rows=count, rng=rng, curriculum=config.small, pick=pick)
+    with watch("Rows", count) as made:
+        rows = sft_rows(policy.renderer, every, rows=count, rng=rng, curriculum=config.small, pick=pick, count=made)
     fit_rows(policy, rows, config, report)
     return policy
 
@@ -171,11 +173,11 @@ def train(config: TrainSFT) -> None:
     save_run(config, teach)
 
 
-def save_run(config: TrainSFT, taught: Callable[[TrainSFT, Report], TokenPolicy]) -> None:
+def save_run(config: TrainSFT, taught: team_sft.Teach) -> None:
     """Teach a policy by a function of the options and of what reports a step, in the folder of a run, and save it."""
     with open_run(config, "sft") as (log, _, done):
         with log.progress("sft", config.steps, done, counted="steps"):
-            policy = taught(config, lambda step, metrics: log.log("sft", step, **metrics))
+            policy = taught(config, lambda step, metrics: log.log("sft", step, **metrics), log.watch)
         with distributed.written(config.output / "final") as draft:
             save_policy(policy, draft)
             if draft:

@@ -18,6 +18,7 @@ from functools import partial
 from toolorchestra.agents.builtin.model import TokenPolicy, prepare_torch
 from toolorchestra.agents.builtin.text_model import builtin_text_policy
 from toolorchestra.agents.messages.model_message import Message
+from toolorchestra.algos.activity import Watch
 from toolorchestra.algos.data.augmentation import LabelledRow, sft_rows
 from toolorchestra.algos.data.demonstrations import Demonstration, until_last_action
 from toolorchestra.algos.data.warm_start import drawn_rows
@@ -33,7 +34,7 @@ from toolorchestra.envs.starts import json_or_text
 from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.common.writing import make_folder, whole_folder
 
-Teach = Callable[[TrainSFT, Report], TokenPolicy]
+Teach = Callable[[TrainSFT, Report, Watch], TokenPolicy]
 """Makes or loads a policy and teaches it, as the options of its run say."""
 Fit = Callable[[TokenPolicy, Sequence[LabelledRow], TrainSFT, Report], None]
 """Trains a policy in place on rows."""
@@ -118,7 +119,12 @@ def _words(env: MultiAgentEnv, sides: Mapping[str, Sequence[Demonstration]]) -> 
 
 
 def _teach(
-    sides: Sequence[Demonstration], words: Sequence[Sequence[Message]], fit: Fit, config: TrainSFT, report: Report
+    sides: Sequence[Demonstration],
+    words: Sequence[Sequence[Message]],
+    fit: Fit,
+    config: TrainSFT,
+    report: Report,
+    watch: Watch,
 ) -> TokenPolicy:
     """Make or load a policy, teach it its side of the episodes, and return it."""
     rng = random.Random(config.seed)
@@ -128,7 +134,8 @@ def _teach(
     config.set_up(policy.model)
     count = config.steps * config.batch
     if config.model:
-        rows = sft_rows(policy.renderer, sides, rows=count, rng=rng, curriculum=False)
+        with watch("Rows", count) as made:
+            rows = sft_rows(policy.renderer, sides, rows=count, rng=rng, curriculum=False, count=made)
     else:
         rows = drawn_rows(policy, sides, count, rng)
     fit(policy, rows, config, report)

@@ -33,7 +33,6 @@ OLDER = {
     "first_run": "made before its script wrote command, versions and processor",
     "grpo_masorchestra": BEFORE_DATES,
     "grpo_paramanager": BEFORE_DATES,
-    "grpo_restaurant": BEFORE_DATES,
     "kills": BEFORE_DATES,
     "masbench": "made before its script wrote command, commit, versions and processor",
     "msarl": BEFORE_DATES,

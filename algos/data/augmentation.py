@@ -19,6 +19,7 @@ from toolorchestra.agents.builtin.compact_renderer import CompactRenderer
 from toolorchestra.agents.builtin.renderer import Renderer
 from toolorchestra.agents.builtin.tool_messages import read_result
 from toolorchestra.agents.messages.model_message import Message
+from toolorchestra.algos.activity import Count
 from toolorchestra.algos.data.demonstrations import Demonstration, encode
 
 _DROPPED = (0.0, 0.15, 0.3)  # shares of the words of a request that are left out
@@ -116,6 +117,7 @@ def sft_rows(
     curriculum: bool,
     full_from: float = 0.6,
     pick: Callable[[float], Sequence[Demonstration]] | None = None,
+    count: Count = lambda done: None,
 ) -> list[LabelledRow]:
     """Return rows of (ids, labels) in the order in which they are trained on.
 
@@ -127,23 +129,31 @@ def sft_rows(
         curriculum: Thin tool results, shuffle values and leave out words, if the renderer is a `CompactRenderer`.
         full_from: Share of the rows after which tool results are complete.
         pick: Demonstrations to draw from at a point (0 to 1) of the rows; all if None.
+        count: Called with the number of rows so far.
     """
     shuffler, words = None, frozenset[int]()
     if curriculum and isinstance(renderer, CompactRenderer):
         shuffler, words = ValueShuffler(renderer), renderer.plain_words()
-    plain = {id(d): encode(renderer, d) for d in demonstrations}
+    encoded: dict[int, tuple[list[int], list[int]]] = {}  # those that were drawn, by the demonstration's id()
+
+    def plain(demonstration: Demonstration) -> tuple[list[int], list[int]]:
+        if id(demonstration) not in encoded:
+            encoded[id(demonstration)] = encode(renderer, demonstration)
+        return encoded[id(demonstration)]
+
     made = []
     for n in range(rows):
         at = n / rows
         demonstration = rng.choice(pick(at) if pick else demonstrations)
         if shuffler is None:
-            ids, mask = plain[id(demonstration)]
+            ids, mask = plain(demonstration)
         else:
             share = at / full_from
             whole = share >= 1 or rng.random() < 0.1
-            ids, mask = plain[id(demonstration)] if whole else encode(renderer, thin(demonstration, share, rng))
+            ids, mask = plain(demonstration) if whole else encode(renderer, thin(demonstration, share, rng))
             ids, mask = drop_words(shuffler(ids, mask, rng), mask, words, rng.choice(_DROPPED), rng)
         made.append(labelled(ids, mask))
+        count(n + 1)
     return made
 
 

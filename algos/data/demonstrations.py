@@ -22,6 +22,7 @@ from toolorchestra.agents.messages.reading import read_message
 from toolorchestra.agents.policies.base import Policy
 from toolorchestra.agents.policies.exploration import ExplorerPolicy, QueryingOraclePolicy
 from toolorchestra.agents.policies.reference import NoisyOraclePolicy, OraclePolicy
+from toolorchestra.algos.activity import Watch, unwatched
 from toolorchestra.algos.options.one_agent import TeacherName, TrainSFT
 from toolorchestra.envs.masorchestra.teacher import DesignTeacher
 from toolorchestra.envs.records.episode import Episode, read_episodes
@@ -156,8 +157,10 @@ def encode(renderer: Renderer, demonstration: Demonstration) -> tuple[list[int],
     return ids, mask
 
 
-def demonstrate(env: gym.Env[Any, Any], config: TrainSFT) -> tuple[list[Demonstration], list[Demonstration]]:
-    """Return solved episodes (the oracle's or recorded ones) and the noisy oracle's."""
+def demonstrate(
+    env: gym.Env[Any, Any], config: TrainSFT, watch: Watch = unwatched
+) -> tuple[list[Demonstration], list[Demonstration]]:
+    """Return solved episodes (the oracle's or recorded ones) and the noisy oracle's; `watch` shows how far that is."""
     if config.episodes:
         found = [d for file in config.episodes for d in recorded(file, env) if d.solved]
         if not found:
@@ -171,19 +174,26 @@ def demonstrate(env: gym.Env[Any, Any], config: TrainSFT) -> tuple[list[Demonstr
     plays = [start for level in starts(env, "train", config.levels).values() for start in level]
     teacher = config.teacher or suitable_teacher(env.reset(options={"task_id": plays[0].options["task_id"]})[1])
     several = [replace(start, seed=number) for number in range(config.replays) for start in plays]
+    noisy: Iterator[Demonstration] = iter(())
     match teacher:
         case "explorer":
-            return [d for d in demonstrated(env, ExplorerPolicy(config.seed), plays) if d.solved], []
+            good, total = demonstrated(env, ExplorerPolicy(config.seed), plays), len(plays)
         case "designer":
-            clean, erring = DesignTeacher(config.seed), DesignTeacher(config.seed, config.error)
-            return list(first_messages(env, clean, several)), list(first_messages(env, erring, several))
+            good = first_messages(env, DesignTeacher(config.seed), several)
+            noisy = first_messages(env, DesignTeacher(config.seed, config.error), several)
+            total = 2 * len(several)
         case "asking":
             good = demonstrated(env, QueryingOraclePolicy(config.seed, 0.0, config.ask), several)
             noisy = demonstrated(env, QueryingOraclePolicy(config.seed, config.error, config.ask), several)
+            total = 2 * len(several)
         case _:
             good = demonstrated(env, OraclePolicy(), plays)
             noisy = demonstrated(env, NoisyOraclePolicy(config.seed, config.error), plays * config.replays)
-    return [d for d in good if d.solved], list(noisy)
+            total = len(plays) + len(several)
+    with watch("Demonstrations", total) as count:
+        counted = (count(number) or one for number, one in enumerate(good, 1))
+        right = [one for one in counted if one.solved]
+        return right, [count(number) or one for number, one in enumerate(noisy, len(right) + 1)]
 
 
 def suitable_teacher(info: Mapping[str, Any]) -> TeacherName:

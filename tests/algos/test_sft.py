@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ import torch
 from toolorchestra.agents.builtin.compact_renderer import CompactRenderer
 from toolorchestra.agents.builtin.model import TokenPolicy
 from toolorchestra.algos import sft
+from toolorchestra.algos.activity import Count
 from toolorchestra.algos.data.augmentation import sft_rows
 from toolorchestra.algos.data.demonstrations import Demonstration
 from toolorchestra.toolscale.common.errors import OptionError
@@ -59,6 +62,21 @@ def test_any_number_of_rows_at_once_gives_the_same_weights(
         weights.append([parameter.detach() for parameter in policy.model.parameters()])
     for found in weights[1:]:
         assert max(float((a - b).abs().max()) for a, b in zip(found, weights[0], strict=True)) < 1e-4
+
+
+def test_what_comes_before_the_first_step_is_counted(tmp_path: Path) -> None:
+    shown: dict[str, list[int]] = {}
+
+    @contextmanager
+    def watch(what: str, total: int) -> Iterator[Count]:
+        shown[what] = [total]
+        yield shown[what].append
+
+    sft.teach(small(tmp_path, steps=1, batch=3, save_every=0), watch=watch)
+    total, *done = shown["Demonstrations"]
+    assert done == list(range(1, len(done) + 1))
+    assert total / 2 < len(done) <= total  # those that the noisy oracle did not end, and the wrong ones, are left out
+    assert shown["Rows"] == [3, 1, 2, 3]
 
 
 @pytest.mark.slow

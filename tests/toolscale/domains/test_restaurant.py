@@ -145,7 +145,7 @@ def test_a_feast_leaves_out_what_the_guest_must_not_eat(domain: Domain, tasks: l
 def test_the_learners_benchmark_plays_the_tasks_that_it_was_recorded_on(domain: Domain) -> None:
     record = json.loads((RESULTS / "grpo_restaurant.json").read_text(encoding="utf-8"))
 
-    assert {run["tasks"] for run in record["runs"]} == {sum(task.difficulty <= 2 for task in domain.tasks("test"))}
+    assert {run["tasks"] for run in record["runs"]} == {sum(task.difficulty == 1 for task in domain.tasks("test"))}
 
 
 def test_the_papers_example_goes_through_its_twelve_stages(jasper: Task) -> None:
