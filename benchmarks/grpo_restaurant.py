@@ -12,7 +12,7 @@ from typing import Any
 
 from harness import RESULTS, cli, folder_for, held_out, learn, read, save
 
-SETTING = ("--difficulty", "1")
+SETTING = ("--difficulty", "1", "--steps", "24")
 """The options of the command: level 1 has 595 tasks to train on and 183 that are held out."""
 
 
