@@ -21,7 +21,11 @@ from toolorchestra.algos.reporting import design_statistics
 
 AXES = ("parallel", "robustness")
 STEPS = 40
-SETTINGS = ("--sft-steps", "300", "--sft-batch", "32", "--open-at", "0", "--save-every", "0", "--threads", "1")
+SETTINGS = (
+    *("--sft-steps", "300", "--sft-batch", "32", "--open-at", "0"),
+    *("--filters", "homogeneity", "format", "invalid", "--aggregation", "grpo"),
+    *("--eval-every", "0", "--save-every", "0", "--threads", "1"),
+)
 MIXED = {"combined": 2, "parallel": 1, "robustness": 1, "without notes": 2}
 """What the policies of the comparison are trained on, and how many times the steps."""
 IN_FLIGHT = 32

@@ -21,7 +21,8 @@ SETTINGS = (
     *("--env", "ParaManager-Math-v0", "--difficulty", "3", "4", "5", "--open-at", "0"),
     *("--sft-steps", "100", "--sft-batch", "32"),
     *("--steps", "80", "--updates", "2", "--learning-rate", "5e-4"),
-    *("--filters", "homogeneity", "invalid", "--eval-samples", "4", "--save-every", "0", "--threads", "1"),
+    *("--filters", "homogeneity", "invalid", "--aggregation", "grpo"),
+    *("--eval-samples", "4", "--eval-every", "0", "--save-every", "0", "--threads", "1"),
 )
 RULES = ("final", "orchestrator", "counting", "run", "strategies", "false")
 """Options of the environment with which the record was made; without them it plays as the paper does."""
