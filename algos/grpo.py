@@ -12,7 +12,8 @@ Departures from the paper, each an option:
 - The importance ratio is per token; the paper's is of whole sequences (``--ratio product``).
 - The clip is asymmetric, (0.2, 0.28); the paper's is symmetric (``--epsilon-high 0.2``).
 - Tasks are drawn by difficulty, easy ones first; the paper draws them uniformly (``--open-at 0``).
-- Without ``--model`` a tiny built-in model is made and warm-started, with settings of its size.
+- Without ``--model`` a tiny built-in model is made and warm-started, with settings of its size: its loss is a mean over
+  tokens, and the filter of homogeneity is the only one (``--filters homogeneity format invalid``).
 """
 
 from __future__ import annotations

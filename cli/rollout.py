@@ -55,11 +55,12 @@ class RolloutCommand(SourceOptions, WorkerOptions):
 
     env: Env
     """Id of an environment, folder of a domain, or JSONL file of tasks."""
-    policy: Annotated[str, arg(metavar="NAME|MODULE:CLASS")] = "oracle"
+    policy: Annotated[str, arg(metavar="NAME|MODULE:NAME")] = "oracle"
     """Who plays. `oracle` and `noisy-oracle` know the reference trajectory; `llm` is any chat model (--model); `random`
     and `null` know nothing. In an environment with several agents `random`, `null` or `llm` acts for all of them.
     `direct`, `direct+tools`, `majority-vote`, `self-refine`, `fixed-workflow`, `strongest` and `cheapest` are baselines
-    that query experts. MODULE:CLASS is a policy of your own; the module may be in the current folder."""
+    that query experts. MODULE:NAME is a policy of your own, a class or a function; the module may be in the
+    current folder."""
     policy_options: NamedValues = field(default_factory=dict)
     """Arguments of the policy, e.g. `expert gpt-5` or `n 8`."""
     env_options: NamedValues = field(default_factory=dict)

@@ -140,7 +140,7 @@ class EnvRun(ABC):
         """Look at the first observation; `game` may be over already."""
 
     @abstractmethod
-    async def _act(self) -> Any:
+    async def _act(self, steps: StepThreads) -> Any:
         """Return the next action, or end `game`."""
 
     @abstractmethod
@@ -169,7 +169,7 @@ class EnvRun(ABC):
 
     async def turn(self, steps: StepThreads) -> None:
         """Have an action written, and take it."""
-        action = await self._act()
+        action = await self._act(steps)
         if not self.game.outcome:
             taken = await steps.run(self.game.env, partial(self.game.step, action))
             self._acted(action, taken=taken)
@@ -195,15 +195,15 @@ class Policies(_Pool[Policy]):
         self._asks: dict[int, Ask] = {}  # by the model's id
         self._failed: list[ExpertError] = []  # since the last reply
 
-    async def action(self, policy: Policy, game: PlayedEpisode) -> Any:
-        """Return a policy's next action, or give the episode up.
+    async def action(self, policy: Policy, game: PlayedEpisode, steps: StepThreads) -> Any:
+        """Return a policy's next action, or give the episode up; one that may block acts in a thread.
 
         Raises:
             BatchError: As many requests in a row have failed as there are episodes in progress.
         """
         try:
             if not isinstance(policy, ChatPolicy):
-                return policy.act(game.observation, game.info)
+                return await steps.run(policy, partial(policy.act, game.observation, game.info))
             ask = self._asks.get(id(policy.model))
             if ask is None:
                 ask = self._asks[id(policy.model)] = _ask(policy.model)
@@ -237,8 +237,8 @@ class PolicyRun(EnvRun):
         self._policy = self._policies.take()
         self._policy.reset(self.game.env, self.game.observation, self.game.info)
 
-    async def _act(self) -> Any:
-        return await self._policies.action(self._policy, self.game)
+    async def _act(self, steps: StepThreads) -> Any:
+        return await self._policies.action(self._policy, self.game, steps)
 
     def _acted(self, action: Any, *, taken: bool) -> None:
         self._raise()

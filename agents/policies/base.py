@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
 import gymnasium
@@ -36,9 +36,11 @@ class Policy(ABC):
 
     Attributes:
         privileged: Whether it reads what an orchestrator cannot see.
+        may_block: Whether `act` may wait, such as for a server. It then runs in a thread, and other episodes go on.
     """
 
     privileged: ClassVar[bool] = False
+    may_block: ClassVar[bool] = False
 
     def __init__(self, seed: int = 0) -> None:
         self.seed = seed
@@ -53,6 +55,29 @@ class Policy(ABC):
     @abstractmethod
     def act(self, observation: str, info: Info) -> Any:
         """Return the action that follows `observation`: text, or structured calls."""
+
+
+class FunctionPolicy(Policy):
+    """A function of an observation and its info as a policy; it may wait for a server.
+
+    The info has the ``messages`` so far and the ``tools`` in the format of OpenAI, in every turn.
+
+    Attributes:
+        function: The function. What it raises ends the rollout, but for an `ExpertError`, which gives its episode up.
+    """
+
+    function: ClassVar[Callable[[str, Info], Any]]
+    may_block = True
+    _tools: Any = ()
+
+    def reset(self, env: gymnasium.Env[Any, Any], observation: str, info: Info) -> None:
+        """Begin an episode: take its tools."""
+        super().reset(env, observation, info)
+        self._tools = info.get("tools", ())
+
+    def act(self, observation: str, info: Info) -> Any:
+        """Return the action that follows `observation`."""
+        return type(self).function(observation, {**info, "tools": self._tools})
 
 
 def play_episode(env: gymnasium.Env[Any, Any], policy: Policy, **reset: Any) -> dict[str, Any]:

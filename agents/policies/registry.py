@@ -5,10 +5,10 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
-from toolorchestra.agents.policies.base import Policy
+from toolorchestra.agents.policies.base import FunctionPolicy, Policy
 from toolorchestra.agents.policies.baselines import (
     Cheapest,
     Direct,
@@ -42,7 +42,9 @@ POLICIES: dict[str, type[Policy]] = {
 
 
 def policy_class(name: str) -> type[Policy]:
-    """Return the class of a policy: one of `POLICIES`, or ``module:Class``, one of your own.
+    """Return the class of a policy: one of `POLICIES`, or one of your own, ``module:Class`` or ``module:function``.
+
+    A function is given the observation and its info, and returns the action.
 
     Raises:
         UnknownNameError: There is no policy of this name.
@@ -51,8 +53,10 @@ def policy_class(name: str) -> type[Policy]:
     module, own, kind = name.partition(":")
     if own:
         found = getattr(own_module(module), kind, None)
+        if isinstance(found, FunctionType):
+            return type(kind, (FunctionPolicy,), {"function": staticmethod(found), "__doc__": found.__doc__})
         if not (isinstance(found, type) and issubclass(found, Policy)):
-            raise OptionError(f"The module {module!r} has no policy {kind!r}.")
+            raise OptionError(f"The module {module!r} has no policy {kind!r}: expected a function or a `Policy`.")
         return found
     if name not in POLICIES:
         raise UnknownNameError("policy", name, POLICIES)

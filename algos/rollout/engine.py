@@ -36,6 +36,7 @@ from toolorchestra.envs.records.episode import Episode
 from toolorchestra.envs.records.unjudged import INVALID_OUTCOMES, no_answer_after, no_answer_within
 from toolorchestra.envs.run_episodes import EnvPool, EnvRun, run_each
 from toolorchestra.envs.starts import EpisodeStart
+from toolorchestra.envs.step_threads import StepThreads
 
 
 class RolloutRequest(NamedTuple):
@@ -265,7 +266,7 @@ class TokenRun(EnvRun):
             game.stop(no_answer_within(most))
             self.trajectory.read([self._renderer.stop_ids[0]])
 
-    async def _act(self) -> Any:
+    async def _act(self, steps: StepThreads) -> Any:
         prompt, engine = self.trajectory.ids, self._engine
         check_prefix(self._seen, prompt)
         limit = min(engine.max_turn_ids, engine.max_ids - len(prompt))

@@ -165,6 +165,33 @@ def test_episodes_whose_model_failed_are_reported_and_played_again(
     assert [one.outcome for one in read_episodes(file)] == ["failed"] * 5
 
 
+OWN_AGENT = """
+import threading
+
+both = threading.Barrier(2, timeout=60)
+
+
+def act(observation, info):
+    both.wait()  # passes once another episode acts as well
+    assert info["messages"][-1]["content"] and info["tools"][0]["function"]["name"]
+    if info["turn"]:
+        return '<tool_call>{"name": "submit", "arguments": {"answer": {}}}</tool_call>'
+    call = {"name": "get_dish", "arguments": '{"dish": "D01"}'}
+    return {"role": "assistant", "tool_calls": [{"id": "a", "type": "function", "function": call}]}
+"""
+
+
+def test_a_function_of_ones_own_plays_several_episodes_at_a_time(run: Run, folder: str, tmp_path: Path) -> None:
+    (tmp_path / "own_agent.py").write_text(OWN_AGENT)
+    file = tmp_path / "own.jsonl"
+    options = ["--split", "all", "--episodes", 2, "--in-flight", 2, "--out", file]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(tmp_path)
+        assert run("rollout", folder, "--policy", "own_agent:act", *options).code == 0
+    called = [[call.name for turn in one.turns for call in turn.calls] for one in read_episodes(file)]
+    assert called == [["get_dish", "submit"]] * 2
+
+
 def test_a_model_that_cannot_be_reached_at_all_is_a_mistake(
     run: Run, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -181,7 +208,7 @@ def test_a_model_that_cannot_be_reached_at_all_is_a_mistake(
         (["--policy", "llm"], "needs a model"),
         (["--policy", "human"], "`toolorchestra play`"),
         (["--policy", "orcale"], "Did you mean 'oracle'?"),
-        (["--policy", "json:loads"], "The module 'json' has no policy 'loads'."),
+        (["--policy", "json:loud"], "The module 'json' has no policy 'loud': expected a function or a `Policy`."),
         (["--policy", "no.such:One"], "There is no module 'no.such'"),
         (["--policy", ":One"], "There is no module ''"),
         (["--model", "x"], "are for --policy llm"),
