@@ -2,11 +2,11 @@
 
     python benchmarks/figures.py                    writes those that are not up to date
     python benchmarks/figures.py --check            exit with 1 if one is not what its record says
-    python benchmarks/figures.py --run RUN --task ID --commit COMMIT
-                                                    first makes the record of a run of `train grpo`, with an episode of
-                                                    its trained policy on a held-out task
+    python benchmarks/figures.py --run RUN --episodes FILE --task ID --commit COMMIT
+                                                    first makes the record of a run of `train grpo`, and of the episode
+                                                    of a task in a recording
 
-Here is the picture at the top of the README: an episode, and the curve of the training after which it was played, of
+Here is the picture at the top of the README: an episode of orchestration, and the curve of a training, of
 benchmarks/results/first_run.json, in two files, one for each theme. The others are in `figures_learning.py` and
 `figures_concepts.py`. Texts are placed by an estimate of their width, since an SVG does not
 know its fonts: `tests/test_figures.py` measures them in a browser.
@@ -14,6 +14,7 @@ know its fonts: `tests/test_figures.py` measures them in a browser.
 
 from __future__ import annotations
 
+import json
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,23 +49,23 @@ THEMES = {
 }  # fmt: skip
 
 
-def recorded(run: Path, task: str, commit: str) -> dict[str, Any]:
-    """Return the record of a run: its options, success by step, held-out success, and an episode."""
+def recorded(run: Path, episodes: Path, task: str, commit: str) -> dict[str, Any]:
+    """Return the record of a run: its options, success by step and held-out success; and the episode of a task."""
     options = yaml.safe_load((run / "config.yaml").read_text(encoding="utf-8"))
     grpo = [line for line in lines(run / "metrics.jsonl") if line["phase"] == "grpo"]
     held_out = [line for line in grpo if line["kind"] == "heldout"]
-    names = ("step", "success", "low", "high", "cost", "episodes")
-    episode = next(one for one in lines(run / "episodes.jsonl") if one["task_id"] == task)
+    names = ("step", "success", "low", "high", "greedy", "cost", "episodes")
+    episode = next(one for one in lines(episodes) if one["task_id"] == task)
     for turn in episode["turns"]:
         for name in ("token_ids", "logprobs", "observations"):
             turn.pop(name, None)
-    kept = ("env_id", "task_id", "split", "difficulty", "instruction", "turns", "answer", "outcome", "cost", "clock")
+    kept = ("env_id", "task_id", "split", "difficulty", "instruction", "turns", "answer", "outcome", "cost")
     return provenance() | {
         "commit": commit,
         "options": {name: value for name, value in options.items() if name != "output"},
         "success": [line["success"] for line in grpo if line["kind"] == "train"],
         "held_out": [{name: line[name] for name in names} for line in held_out],
-        "episode": {name: episode[name] for name in kept},
+        "episode": {name: episode[name] for name in (*kept, "clock")},
     }
 
 
@@ -102,12 +103,13 @@ def episode(found: dict[str, Any], theme: dict[str, str]) -> Iterator[str]:
     """Yield the left half: the request, the calls on the virtual clock, and the answer."""
     yield text(MARGIN, 36, "An episode", "title")
     yield text(MIDDLE - 46, 36, found["task_id"], "faint end")
-    yield from paragraph(62, f"“{found['instruction']}”", 3)
+    request = found["instruction"].split("\n\nThe slots of the answer:")[0]
+    yield from paragraph(62, f"“{request}”", 3)
     top, (left, right) = 138, BARS
     calls = [call for turn in found["turns"] for call in turn.get("calls", ())]
     scale = (right - left) / found["clock"]
     bottom = top + ROW * len(calls)
-    for second in range(0, int(found["clock"]) + 1, 5):
+    for second in range(0, int(found["clock"]) + 1, 20):
         x = left + scale * second
         yield f'<path d="M{x:.1f} {top - 6}V{bottom}" stroke="{theme["line"]}"/>'
         yield text(x, top - 10, f"{second} s", "faint middle")
@@ -120,7 +122,9 @@ def episode(found: dict[str, Any], theme: dict[str, str]) -> Iterator[str]:
         yield text(MARGIN, y + 16, cut(name, 28))
         yield f'<rect x="{start:.1f}" y="{y + 5}" width="{width:.1f}" height="14" rx="3" fill="{colour}"/>'
         yield text(MIDDLE - 46, y + 16, f"${call['cost']:.4f}", "faint end")
-    yield from paragraph(bottom + 30, f"“{found['answer']}”", 2)
+    slots = json.loads(found["answer"])["answer"]
+    given = " · ".join(f"{name}: {'–' if value is None else value}" for name, value in slots.items())
+    yield from paragraph(bottom + 30, given, 2)
     summary = (
         f"{len(found['turns'])} turns, ${found['cost']:.3f}, {found['clock']:.0f} s; the database is as it should be"
     )
@@ -134,15 +138,15 @@ def curve(record: dict[str, Any], theme: dict[str, str]) -> Iterator[str]:
     steps = len(values)
 
     def at(step: float, share: float) -> tuple[float, float]:
-        return left + (right - left) * step / steps, bottom - (bottom - top) * (share - 0.5) / 0.5
+        return left + (right - left) * step / steps, bottom - (bottom - top) * share
 
-    yield text(MIDDLE, 36, "The training of its orchestrator", "title")
+    yield text(MIDDLE, 36, "A training", "title")
     yield text(MIDDLE, 62, f"Success, over {steps} steps of GRPO")
-    for tenth in range(5, 11):
+    for tenth in range(0, 11, 2):
         _, y = at(0, tenth / 10)
         yield f'<path d="M{left} {y:.1f}H{right}" stroke="{theme["line"]}"/>'
         yield text(left - 8, y + 4, f"{10 * tenth} %", "faint end")
-    for step in range(0, steps + 1, 50):
+    for step in range(0, steps + 1, 6):
         yield text(at(step, 0)[0], bottom + 18, str(step), "faint middle")
     around = [values[max(0, n - 3) : n + 4] for n in range(steps)]
     for shares, width, opacity in ((values, 1, 0.4), ([sum(part) / len(part) for part in around], 2.2, 1)):
@@ -153,20 +157,30 @@ def curve(record: dict[str, Any], theme: dict[str, str]) -> Iterator[str]:
         (x, y), low, high = at(held["step"], held["success"]), *(at(0, held[end])[1] for end in ("low", "high"))
         yield f'<path d="M{x:.1f} {low:.1f}V{high:.1f}" stroke="{theme["good"]}" stroke-width="2"/>'
         yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4.5" fill="{theme["good"]}"/>'
-    (before, after), (x, y) = record["held_out"], at(0, record["held_out"][0]["success"])
-    yield text(x + 12, y + 5, f"{100 * before['success']:.0f} %", "good")
-    x, y = at(after["step"], after["success"])
-    yield text(x, y + 28, f"{100 * after['success']:.0f} %", "good end")
+    before, *_, after = record["held_out"]
+    points = [at(held["step"], held["greedy"]) for held in record["held_out"]]
+    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    yield f'<polyline points="{line}" fill="none" stroke="{theme["good"]}" stroke-width="1"/>'
+    for x, y in points:
+        circle = f'r="4" fill="{theme["ground"]}" stroke="{theme["good"]}" stroke-width="1.5"'
+        yield f'<circle cx="{x:.1f}" cy="{y:.1f}" {circle}/>'
+    for name, shift in (("greedy", -12), ("success", 28)):
+        x, y = at(0, before[name])
+        yield text(x + 8, y + shift, f"{100 * before[name]:.0f} %", "good")
+        x, y = at(after["step"], after[name])
+        yield text(x, y + shift, f"{100 * after[name]:.0f} %", "good end")
     yield f'<circle cx="{MIDDLE + 6}" cy="{HEIGHT - 51}" r="4.5" fill="{theme["good"]}"/>'
-    yield text(MIDDLE + 20, HEIGHT - 46, f"{after['episodes']:,} episodes of held-out tasks, 95 % interval", "faint")
+    yield text(MIDDLE + 20, HEIGHT - 46, "held-out tasks, 95 % interval; open: greedy", "faint")
     yield f'<path d="M{MIDDLE} {HEIGHT - 28}h12" stroke="{theme["tool"]}" stroke-width="2.2"/>'
     yield text(MIDDLE + 20, HEIGHT - 24, "episodes that it learns from", "faint")
 
 
-def main(check: bool = False, run: Path | None = None, task: str = "", commit: str = "") -> bool:
+def main(
+    check: bool = False, run: Path | None = None, episodes: Path | None = None, task: str = "", commit: str = ""
+) -> bool:
     """Write the figures, or with `check` name those that are not up to date; with a run first make its record."""
-    if run:
-        write("first_run", recorded(run, task, commit))
+    if run and episodes:
+        write("first_run", recorded(run, episodes, task, commit))
     record = read("first_run")
     stale = 0
     found = {f"docs/_assets/episode_{name}.svg": picture(record, theme) for name, theme in THEMES.items()}

@@ -55,8 +55,8 @@ def grpo_restaurant_seeds() -> str:
         before, after = (f"{percent(run['success'][name]['success'])} %" for name in ("SFT", "GRPO"))
         gain = interval(run["gain"], 1, 100).replace(" [", " points [")
         greedy = " → ".join(f"{percent(share)} %" for share in run["greedy"].values())
-        rows.append([str(run["seed"]), before, after, gain, greedy])
-    return markdown("seed:|warm start:|GRPO:|gain, 95 % interval|greedy", rows)
+        rows.append([str(run["seed"]), before, after, gain, greedy, f"{run['seconds']:.0f} s"])
+    return markdown("seed:|warm start:|GRPO:|gain, 95 % interval|greedy|whole command:", rows)
 
 
 RULES = {"nested": "subgroup_mean", "nested, pooled rule": "pooled", "nested, the paper's rule": "paper"}
