@@ -30,7 +30,6 @@ OLDER = {
     "controllability_ToolOrchestra-Restaurant-v0_levels_2_3": BEFORE_DATES,
     "designs": BEFORE_DATES,
     "expert_calls": BEFORE_DATES,
-    "first_run": "made before its script wrote command, versions and processor",
     "grpo_masorchestra": BEFORE_DATES,
     "grpo_paramanager": BEFORE_DATES,
     "kills": BEFORE_DATES,
