@@ -179,7 +179,9 @@ def main(
     check: bool = False, run: Path | None = None, episodes: Path | None = None, task: str = "", commit: str = ""
 ) -> bool:
     """Write the figures, or with `check` name those that are not up to date; with a run first make its record."""
-    if run and episodes:
+    if run:
+        if episodes is None:
+            raise SystemExit("--run needs the recording of the episode as well: give --episodes FILE.")
         write("first_run", recorded(run, episodes, task, commit))
     record = read("first_run")
     stale = 0

@@ -5,6 +5,7 @@ They are encoded by the policy's renderer exactly as the rollout engine would la
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -191,9 +192,14 @@ def demonstrate(
             noisy = demonstrated(env, NoisyOraclePolicy(config.seed, config.error), plays * config.replays)
             total = len(plays) + len(several)
     with watch("Demonstrations", total) as count:
-        counted = (count(number) or one for number, one in enumerate(good, 1))
-        right = [one for one in counted if one.solved]
-        return right, [count(number) or one for number, one in enumerate(noisy, len(right) + 1)]
+        numbers = itertools.count(1)
+
+        def counted(found: Iterator[Demonstration]) -> Iterator[Demonstration]:
+            for one in found:
+                count(next(numbers))
+                yield one
+
+        return [one for one in counted(good) if one.solved], list(counted(noisy))
 
 
 def suitable_teacher(info: Mapping[str, Any]) -> TeacherName:
