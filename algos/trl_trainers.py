@@ -22,8 +22,8 @@ from toolorchestra.agents.builtin.adapters import AdaptedModel
 from toolorchestra.agents.builtin.model import ADAPTER_CONFIG
 from toolorchestra.algos.activity import Count, Watch, unwatched
 from toolorchestra.algos.hardware import distributed, memory, sharding
-from toolorchestra.algos.hardware.batching import bundles
-from toolorchestra.algos.hardware.logits import base_model, hidden_states, in_chunks
+from toolorchestra.algos.hardware.batching import bundles, sharing_bundles
+from toolorchestra.algos.hardware.logits import base_model, hidden_states, in_chunks, shared_prefix, shares_prefix
 from toolorchestra.algos.hardware.mismatch import Mismatch
 from toolorchestra.algos.loss.product_ratio import product_ratio_loss
 from toolorchestra.algos.options.optimizers import scheduler_name
@@ -173,17 +173,21 @@ class _Bundling:
     gib: float | None = None
     micro_batch: int | None = None
 
-    def bundles(self, model: Any, lengths: Sequence[int]) -> list[list[int]]:
-        """Return the rows of each pass from the lengths of all."""
+    def bundles(self, model: Any, rows: Sequence[Sequence[int]]) -> list[list[int]]:
+        """Return the numbers of the rows of each pass: of rows that begin alike, then of others of like length."""
         with self.accelerator.autocast():  # type: ignore[attr-defined]  # the trainer's
             size = memory.number_size(model)
         config = self.model.config  # type: ignore[attr-defined]  # the trainer's
         checkpointing = bool(getattr(self.model, "is_gradient_checkpointing", False))  # type: ignore[attr-defined]
         per_id = memory.ModelShape.of(config).train_bytes(size, checkpointing=checkpointing)
         device = next(model.parameters()).device
-        fitting = memory.padded_rows(memory.budget(device, self.gib), per_id, masked=False)
-        most = self.micro_batch or len(lengths)
-        return bundles(lengths, max_rows=lambda length: min(most, fitting(length)))
+        budget = memory.budget(device, self.gib)
+        fitting = memory.padded_rows(budget, per_id, masked=False)
+        most = self.micro_batch or len(rows)
+        sharing = sharing_bundles(rows, budget // per_id, most) if shares_prefix(model) else []
+        alone = sorted(set(range(len(rows))).difference(*sharing))
+        found = bundles([len(rows[n]) for n in alone], max_rows=lambda length: min(most, fitting(length)))
+        return [*sharing, *([alone[n] for n in bundle] for bundle in found)]
 
     def backward_each(self, losses: Iterator[Tensor]) -> Tensor:
         """Make the backward pass of each loss but the last, and return their sum, with the gradient of the last."""
@@ -227,17 +231,17 @@ class MicroBatchSFTTrainer(_WholeCheckpoints, _Bundling, SFTTrainer):
 
     def compute_loss(self, model: Any, inputs: Any, *_: Any, **__: Any) -> Tensor:
         """Return the mean cross-entropy over the labels of a batch."""
-        ids, labels = inputs["input_ids"], inputs["labels"]
-        lengths = inputs["attention_mask"].sum(1).tolist()
+        labels = inputs["labels"]
+        ids = _unpadded(inputs["input_ids"], inputs["attention_mask"])
         count = (
             max(1, sum(distributed.gather(int((labels[:, 1:] != -100).sum())))) / distributed.world_size()
         )  # gradients are averaged
         rows = [row for row in range(len(ids)) if bool((labels[row, 1:] != -100).any())] or [0]
-        found = self.bundles(model, [lengths[row] for row in rows])
+        found = self.bundles(model, [ids[row] for row in rows])
 
         def entropy(several: list[int]) -> Tensor:
             with self.accelerator.autocast():
-                states = hidden_states(model, [ids[row, : lengths[row]].tolist() for row in several], 0)  # (B, W, H)
+                states = hidden_states(model, [ids[row] for row in several], 0)  # (B, W, H)
                 wanted = labels[several, 1 : states.size(1)]
                 known = wanted != -100
                 return in_chunks(model, _cross_entropy, states[:, :-1][known], wanted[known]).sum()
@@ -248,6 +252,17 @@ class MicroBatchSFTTrainer(_WholeCheckpoints, _Bundling, SFTTrainer):
                 yield sharding.forward(model, partial(entropy, several)) / count * (number < len(found))
 
         return self.backward_each(losses())
+
+
+def _unpadded(ids: Tensor, mask: Tensor) -> list[list[int]]:
+    """Return the ids of each row without padding."""
+    return [row[kept].tolist() for row, kept in zip(ids, mask.bool(), strict=True)]
+
+
+def _scores(temperature: float, logits: Tensor, ids: Tensor) -> Tensor:
+    """Return the log-probability of each id, and the entropy where it was drawn, from logits (n, V)."""
+    logps = (logits / temperature).log_softmax(-1)
+    return torch.stack([logps.gather(1, ids[:, None])[:, 0], -(logps.exp() * logps).sum(-1)], 1)
 
 
 def _cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
@@ -286,10 +301,11 @@ class MicroBatchGRPOTrainer(_WholeCheckpoints, _Bundling, GRPOTrainer):
         """Return the loss of a batch; all but the last bundle's part of it has been through its backward pass."""
         weights = inputs["completion_mask"] * inputs.get("tool_mask", 1)
         trained = weights.sum(1)
-        lengths = inputs["prompt_mask"].sum(1) + inputs["completion_mask"].sum(1)
-        rows = trained.nonzero().flatten().tolist() or [int(lengths.argmin())]
-        found = self.bundles(model, lengths[rows].tolist())
-        count = len(lengths)
+        parts = (torch.cat([inputs[f"prompt_{what}"], inputs[f"completion_{what}"]], 1) for what in ("ids", "mask"))
+        ids = _unpadded(*parts)
+        count = len(ids)
+        rows = trained.nonzero().flatten().tolist() or [min(range(count), key=lambda row: len(ids[row]))]
+        found = self.bundles(model, [ids[row] for row in rows])
         metrics = self._metrics["train" if model.training else "eval"]
         before = {name: len(values) for name, values in metrics.items()}
         shares: list[float] = []
@@ -352,21 +368,34 @@ class MicroBatchGRPOTrainer(_WholeCheckpoints, _Bundling, GRPOTrainer):
         lengths = attention_mask.sum(1)
         logps = input_ids.new_zeros((len(input_ids), logits_to_keep), dtype=torch.float32)
         entropies = torch.zeros_like(logps)
-        for rows in self.in_step(model, self.bundles(model, lengths.tolist())):
+        unpadded = _unpadded(input_ids, attention_mask)
+        for rows in self.in_step(model, self.bundles(model, unpadded)):
             width = int(lengths[rows].max())
             places = torch.arange(width, device=input_ids.device) + (before - prompts[rows])[:, None]  # (b, W)
             inside = torch.arange(width, device=input_ids.device) < lengths[rows][:, None]
-            ids = torch.where(inside, input_ids[rows].gather(1, places.clamp(max=input_ids.size(1) - 1)), 0)
-            written = inside & (places >= before)
-            with self.accelerator.autocast():  # padding on the right needs no mask: nothing attends to what follows it
-                output = model(input_ids=ids, labels=ids.masked_fill(~written, -100), fused_lm_head=True)
-            row, place = written[:, 1:].nonzero(as_tuple=True)
+            written = (inside & (places >= before))[:, 1:]
+            row, place = written.nonzero(as_tuple=True)
             target = (torch.tensor(rows, device=row.device)[row], places[:, 1:][row, place] - before)
-            logps = logps.index_put(target, output.log_probs[row, place].float())
+            with self.accelerator.autocast():
+                found = self._scores(model, [unpadded[n] for n in rows], written)
+            logps = logps.index_put(target, found[0].float())
             if compute_entropy:
-                entropies = entropies.index_put(target, output.entropy[row, place].float())
+                entropies = entropies.index_put(target, found[1].float())
         self._latest = logps.detach()
         return logps, entropies if compute_entropy else None, None
+
+    def _scores(self, model: Any, rows: Sequence[Sequence[int]], written: Tensor) -> tuple[Tensor, Any]:
+        """Return log-probabilities of the ids where ``written`` (b, W - 1), and entropies (None of a reference)."""
+        ids = torch.nn.utils.rnn.pad_sequence([torch.tensor(r, device=written.device) for r in rows], batch_first=True)
+        wanted = ids[:, 1:]
+        if shared_prefix(model, rows):
+            states = hidden_states(model, rows, 0)[:, :-1]  # (B, W - 1, H)
+            scores = in_chunks(model, partial(_scores, self.temperature), states[written], wanted[written])  # (n, 2)
+            return scores[:, 0], scores[:, 1]
+        # padding on the right needs no mask: nothing attends to what follows it
+        labels = torch.cat([ids[:, :1], wanted.masked_fill(~written, -100)], 1)
+        output = model(input_ids=ids, labels=labels, fused_lm_head=True)
+        return output.log_probs[written], None if output.entropy is None else output.entropy[written]
 
 
 class Reporter(TrainerCallback):

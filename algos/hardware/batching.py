@@ -1,4 +1,4 @@
-"""Batches of rows: of equal size, or of rows of similar length.
+"""Batches of rows: of equal size, of rows of similar length, or of rows that begin with the same ids.
 
 A batch is padded to its longest row, and padding costs as much as text does, while an orchestrator's episodes differ in
 length by an order of magnitude. So rows are sampled and trained on in bundles.
@@ -13,6 +13,8 @@ MIN_ROWS = 8
 """Minimum of rows of a bundle."""
 MAX_PADDING = 0.25
 """Share of a row that may be padding, unless its bundle has too few rows."""
+MIN_SHARED = 256
+"""Minimum of ids with which rows begin that are computed once for all of them."""
 
 T = TypeVar("T")
 
@@ -54,3 +56,40 @@ def bundles(
             most = len(lengths) if max_rows is None else max_rows(max_length)
         found[-1].append(row)
     return found
+
+
+def common_prefix(rows: Sequence[Sequence[int]]) -> int:
+    """Return with how many ids all of some rows begin; the last id of a row does not count.
+
+    >>> common_prefix([[1, 2, 3, 4], [1, 2, 5]]), common_prefix([[1, 2], [1, 2, 5]])
+    (2, 1)
+    """
+    first, last = min(rows), max(rows)  # those between them begin as these two do
+    differing = (n for n, (one, other) in enumerate(zip(first, last, strict=False)) if one != other)
+    shortest = min(map(len, rows))
+    return min(next(differing, shortest), shortest - 1)
+
+
+def sharing_bundles(rows: Sequence[Sequence[int]], room: int, most: int | None = None) -> list[list[int]]:
+    """Return the numbers of rows to compute together since they begin with the same `MIN_SHARED` ids or more.
+
+    The beginning is computed once, so a bundle has as many ids as that and what follows it in each row, padded. Rows
+    that are not computed faster so are in no bundle.
+
+    Args:
+        rows: Ids.
+        room: Maximum of ids of a bundle.
+        most: Maximum of rows of a bundle.
+    """
+    found: list[list[int]] = []
+    bundle: list[int] = []
+    computed = 0
+    for row in sorted(range(len(rows)), key=rows.__getitem__):
+        several = [*bundle, row]
+        shared = common_prefix([rows[n] for n in several])
+        together = shared + len(several) * (max(len(rows[n]) for n in several) - shared)
+        if shared < MIN_SHARED or together > min(room, computed + len(rows[row])) or len(bundle) == most:
+            several, together = [row], len(rows[row])
+            found.append(bundle)
+        bundle, computed = several, together
+    return [several for several in (*found, bundle) if len(several) > 1]

@@ -13,9 +13,12 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
+from transformers import DynamicCache
 
 from toolorchestra.agents.builtin.adapters import AdaptedModel, AdapterReference
-from toolorchestra.algos.hardware.memory import CHUNK
+from toolorchestra.algos.hardware.batching import MIN_SHARED, common_prefix
+from toolorchestra.algos.hardware.memory import CHUNK, ModelShape
+from toolorchestra.algos.hardware.sharding import sharded
 
 
 def base_model(model: Any) -> Any:
@@ -25,17 +28,39 @@ def base_model(model: Any) -> Any:
     return model.get_base_model() if hasattr(model, "get_base_model") else model
 
 
+def shares_prefix(model: Any) -> bool:
+    """Return whether ids with which rows begin can be computed once for all of them, with their gradients."""
+    model = base_model(model)
+    checkpointing = bool(getattr(model, "is_gradient_checkpointing", False))  # it keeps no keys and values
+    return ModelShape.of(model.config).causal and not checkpointing and not sharded(model)
+
+
+def shared_prefix(model: Any, sequences: Sequence[Sequence[int]]) -> int:
+    """Return how many ids are computed once for all of some sequences; 0 if they hardly begin alike."""
+    shared = common_prefix(sequences) if len(sequences) > 1 else 0
+    return shared if shared >= MIN_SHARED and shares_prefix(model) else 0
+
+
 def hidden_states(model: Any, sequences: Sequence[Sequence[int]], pad_id: int) -> Tensor:
     """Return the last hidden states of sequences of ids, padded on the right, of shape ``(B, W, H)``.
 
-    Nothing attends to what follows it, so padding needs no mask, which would be of every id for every other.
+    Nothing attends to what follows it, so padding needs no mask, which would be of every id for every other. What all
+    sequences begin with is computed once, if it is long.
     """
     device = next(model.parameters()).device
     rows = [torch.tensor(sequence, device=device, dtype=torch.long) for sequence in sequences]
     ids = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad_id)
+    shared = shared_prefix(model, sequences)
     with model.active() if isinstance(model, AdapterReference) else nullcontext():
-        states: Tensor = base_model(model).base_model(input_ids=ids, use_cache=False).last_hidden_state
-    return states
+        inner = base_model(model).base_model
+        if not shared:
+            states: Tensor = inner(input_ids=ids, use_cache=False).last_hidden_state
+            return states
+        cache = DynamicCache(config=inner.config)
+        first = inner(input_ids=ids[:1, :shared], past_key_values=cache, use_cache=True).last_hidden_state
+        cache.batch_repeat_interleave(len(rows))
+        rest = inner(input_ids=ids[:, shared:], past_key_values=cache, use_cache=True).last_hidden_state
+    return torch.cat([first.expand(len(rows), -1, -1), rest], 1)
 
 
 def in_chunks(model: Any, function: Callable[[Tensor, Tensor], Tensor], states: Tensor, ids: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ import torch
 
 GIB = 2**30
 CPU_BUDGET = GIB
-"""Maximum of the default budget without a GPU: more makes nothing faster there."""
+"""Maximum of the default budget without a GPU: more is faster only where rows begin alike."""
 SHARE = 0.5
 """Share of the free memory that is the default budget; the rest is for what other code and fragmentation take."""
 MASK_BYTES = 24
