@@ -124,12 +124,13 @@ def fit(
     rollouts: GroupRollouts,
     config: TrainGRPO,
     report: Report = lambda step, metrics: None,
-    judge: Callable[[int], None] = lambda step: None,
+    go_on: Callable[[int], bool] = lambda step: True,
     watch: Watch = unwatched,
 ) -> None:
     """Train a policy's model in place with TRL's GRPO on the engine's rollouts, rows of like length together.
 
-    After each batch of rollouts, `judge` is called with the number of them. `watch` shows how far an update is.
+    After each batch of rollouts `go_on` is called with the number of them, and says whether there is time for another.
+    `watch` shows how far an update is.
     """
     os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"  # rollout_func is announced as experimental; TRL's version is pinned
     with watch("Loading TRL", 0):
@@ -141,7 +142,7 @@ def fit(
     checkpoint = checkpoint_to_resume(config)
     if checkpoint:
         rollouts.curriculum.restore(json.loads((checkpoint / "curriculum.json").read_text(encoding="utf-8")))
-    bookkeeper = MetricsCallback(rollouts, report, judge)
+    bookkeeper = MetricsCallback(rollouts, report, go_on)
     trainer = MicroBatchGRPOTrainer(
         model=trained(policy.model),
         reward_funcs=advantages_as_rewards,
@@ -165,7 +166,7 @@ def fit(
     if config.importance_limit and not trainer.use_vllm:
         trainer.correct_importance()
     try:
-        run_trainer(trainer, policy.model, checkpoint)
+        run_trainer(trainer, policy.model, checkpoint, lambda: bookkeeper.stopped)
     finally:
         rollouts.close()
 
@@ -259,7 +260,7 @@ class SingleAgentTrainer(Trainer[TrainGRPO, PolicyScores]):
     def evaluate(self, step: int) -> PolicyScores:
         """Play held-out tasks, sampled and greedily."""
         samples, tasks = self.config.eval_samples, len(self.held_out)
-        names = {0: "episodes-start.jsonl", self.config.total: "episodes.jsonl"}
+        names = {0: "episodes-start.jsonl", self.total: "episodes.jsonl"}
         record = self.config.output / names.get(step, f"episodes-{step}.jsonl")
         self.log.say(f"Held-out episodes: {tasks * (samples + 1)}")
         self.generation.sync(self.policy)
@@ -279,7 +280,7 @@ class SingleAgentTrainer(Trainer[TrainGRPO, PolicyScores]):
             engine, kind = make_engine(self.config, self.policy.renderer, self.policy.model), AsyncGroupRollouts
             engine.token_budget = self.engine.token_budget
         rollouts = kind(engine, curriculum, self.config, self.start_model, self.generation)
-        fit(self.policy, rollouts, self.config, self.reporter("grpo"), self.judge, self.log.watch)
+        fit(self.policy, rollouts, self.config, self.reporter("grpo"), self.go_on, self.log.watch)
 
     def save(self, folder: Path | None) -> None:
         """Write the policy."""
@@ -287,7 +288,7 @@ class SingleAgentTrainer(Trainer[TrainGRPO, PolicyScores]):
 
     def conclude(self) -> None:
         """Compare with the start, a random policy and the oracle; write ``heldout.json``, tables and figures."""
-        config, before, after = self.config, self.scores[0], self.scores[self.config.steps]
+        config, before, after = self.config, self.scores[0], self.scores[self.total]
         first = "SFT" if config.warm_started else "start"
         references = self._references()
         self.results = {first: before.outcomes, "GRPO": after.outcomes}
@@ -318,7 +319,7 @@ class SingleAgentTrainer(Trainer[TrainGRPO, PolicyScores]):
 
     def _gain(self, values_of: Callable[[Sequence[Row]], list[float | None]]) -> Interval:
         """Return by how much values of the episodes exceed those of the start, as mean over tasks."""
-        before, after = (self.scores[step] for step in (0, self.config.steps))
+        before, after = (self.scores[step] for step in (0, self.total))
         now, then = (scores.task_means(values_of(scores.rows)) for scores in (after, before))
         return paired_bootstrap(now, then)
 

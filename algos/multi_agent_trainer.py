@@ -233,7 +233,7 @@ class MultiAgentTrainer(Trainer[TrainTeam, Scores]):
 
     def evaluate(self, step: int) -> Scores:
         """Play held-out tasks, and write the scores to ``heldout`` for a run that is resumed."""
-        names = {0: "episodes-start.jsonl", self.config.total: "episodes.jsonl"}
+        names = {0: "episodes-start.jsonl", self.total: "episodes.jsonl"}
         record = self.config.output / names.get(step, f"episodes-{step}.jsonl")
         samples = self.config.eval_samples
         self.learner.sync()
@@ -303,12 +303,14 @@ class MultiAgentTrainer(Trainer[TrainTeam, Scores]):
     def fit(self) -> None:
         """Let the learner make its steps; evaluate and write checkpoints on the way."""
         report = self.reporter(self.phase)
-        for step in range(self.done + 1, self.config.total + 1):
+        for step in range(self.done + 1, self.total + 1):
             rate = self.learner.set_rate(step)
             report(step, {**self.learner.learn(step), **self.learner.sampling_metrics(), "learning_rate": rate})
-            self.judge(step)
+            going = self.go_on(step)
             if self.config.save_every and step % self.config.save_every == 0:
                 self.save_checkpoint(step)
+            if not going:
+                return
 
     def save_checkpoint(self, step: int) -> None:
         """Write a checkpoint."""
@@ -331,7 +333,7 @@ class MultiAgentTrainer(Trainer[TrainTeam, Scores]):
 
     def conclude(self) -> None:
         """Compare with the start."""
-        before, after, name = self.scores[0], self.scores[self.config.total], self.phase.upper()
+        before, after, name = self.scores[0], self.scores[self.total], self.phase.upper()
         samples = self.config.eval_samples
         greedy = paired_bootstrap(after.greedy_by_task, before.greedy_by_task)
         summary: dict[str, Any] = {"tasks": len(before.by_task), "samples": samples, "gain": self.gain._asdict()}

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import shutil
 import sys
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -213,6 +215,7 @@ class Trainer(ABC, Generic[C, S]):
         done: Batches of rollouts before this process.
         scores: On held-out tasks, by the number of batches trained on; 0 is the start.
         gain: Success over the start, as mean over tasks with its 95 % interval (bootstrap over tasks).
+        total: Batches of rollouts of the whole training; fewer, once its time (`minutes`) is over.
         milestones: Numbers of batches after which the policies are evaluated.
         device: Where the models are.
     """
@@ -227,7 +230,8 @@ class Trainer(ABC, Generic[C, S]):
         require_context(config)
         self.config, self.phase, self.updates = config, phase, updates
         self.scores: dict[int, S] = {}
-        self.milestones = config.milestones
+        self.total, self.milestones = config.total, config.milestones
+        self._ends = math.inf if config.minutes is None else time.monotonic() + 60 * config.minutes
         distributed.start()
         self.device = distributed.device()
 
@@ -290,9 +294,9 @@ class Trainer(ABC, Generic[C, S]):
                 self.save(draft)
                 if draft:
                     write_cards(draft, config, self.phase, "The result")
-            self.judge(config.total)
+            self.judge(self.total)
             if self.scores:
-                self.gain = paired_bootstrap(self.scores[config.total].by_task, self.scores[0].by_task)
+                self.gain = paired_bootstrap(self.scores[self.total].by_task, self.scores[0].by_task)
                 if distributed.is_main():
                     self.conclude()
             else:
@@ -312,6 +316,15 @@ class Trainer(ABC, Generic[C, S]):
         scores = self.scores[step] = self.recall(step) if made else self.evaluate(step)
         if all((r["phase"], r["step"], r["kind"]) != (self.phase, step, "heldout") for r in self.log.records):
             self.log.heldout(self.phase, step, scores.outcomes, **scores.means())
+
+    def go_on(self, step: int) -> bool:
+        """Evaluate after a step, if it is time to; return whether another one may begin."""
+        if step < self.total and distributed.from_main(lambda: time.monotonic() > self._ends):
+            self.log.say(f"The time is over (--minutes {self.config.minutes:g}): {step} of {self.total} batches.")
+            self.milestones = {one for one in self.milestones if one < step} | ({step} if self.milestones else set())
+            self.total = step
+        self.judge(step)
+        return step < self.total
 
     def reporter(self, phase: str) -> Report:
         """Return what logs the metrics of the steps of a phase, with the peak of memory so far, in GiB."""
@@ -341,7 +354,7 @@ class Trainer(ABC, Generic[C, S]):
         write_whole(config.output / "heldout.json", json.dumps(summary, indent=2) + "\n")
         self.log.closing(results, baseline)
         self.log.curves(references=references, title=f"{name} on {config.setting}")
-        before, after = self.scores[0], self.scores[config.total]
+        before, after = self.scores[0], self.scores[self.total]
         self.log.say(
             f"{name} over {over}, mean of {len(before.by_task)} tasks: {gain.points(' points')}; greedy "
             f"{before.greedy:.1%} → {after.greedy:.1%}{more}. {learnt(gain)}"

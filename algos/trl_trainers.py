@@ -72,15 +72,17 @@ def trained(model: Any) -> Any:
     return model.host if isinstance(model, AdaptedModel) else model
 
 
-def run_trainer(trainer: Any, model: Any, checkpoint: Path | None) -> None:
+def run_trainer(trainer: Any, model: Any, checkpoint: Path | None, stopped: Callable[[], bool] = lambda: False) -> None:
     """Train the model of a trainer without printing, from a checkpoint if there is one.
+
+    `stopped` says at the end whether it was to make fewer steps than all.
 
     Raises:
         TrainingError: It made fewer steps than it should.
     """
     trainer.remove_callback(PrinterCallback)
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-    if (made := trainer.state.global_step) < trainer.args.max_steps:
+    if (made := trainer.state.global_step) < trainer.args.max_steps and not stopped():
         raise TrainingError(f"The training ended after {made} of {trainer.args.max_steps} optimiser steps.")
     for one in (model, trained(model), base_model(model)):
         one.__dict__.pop("forward", None)  # the trainer's fused head; another trainer would wrap it once more
@@ -411,12 +413,13 @@ class Reporter(TrainerCallback):
 
 
 class MetricsCallback(TrainerCallback):
-    """Reports and judges after each batch of rollouts, and keeps the curriculum beside each checkpoint."""
+    """Reports after each batch of rollouts, ends when it is time to, keeps the curriculum beside each checkpoint."""
 
     mismatch: Mismatch  # the trainer's
 
-    def __init__(self, rollouts: GroupRollouts, report: Report, judge: Callable[[int], None]) -> None:
-        self.rollouts, self.report, self.judge = rollouts, report, judge
+    def __init__(self, rollouts: GroupRollouts, report: Report, go_on: Callable[[int], bool]) -> None:
+        self.rollouts, self.report, self.go_on = rollouts, report, go_on
+        self.stopped = False
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
         """Join the trainer's numbers with those of the rollouts."""
@@ -427,10 +430,10 @@ class MetricsCallback(TrainerCallback):
             self.report(state.global_step // self.rollouts.config.updates, {**self.rollouts.metrics, **extra})
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Evaluate, where it is time to."""
+        """Evaluate, or end, where it is time to."""
         done, within = divmod(state.global_step, self.rollouts.config.updates)
-        if not within:
-            self.judge(done)
+        if not within and not self.go_on(done):
+            self.stopped = control.should_training_stop = True
 
     def write(self, folder: Path) -> None:
         """Write the curriculum into a checkpoint."""

@@ -311,6 +311,9 @@ class TrainOptions(LearnerOptions):
     """Steps of the warm start (built-in models only); 0 for none."""
     sft_error: Rare[float] = 0.4
     """Error probability of the teacher's episodes at the end of the warm start."""
+    minutes: Rare[float | None] = None
+    """Minutes after which no further batch of rollouts begins; what was learnt until then is evaluated and saved. None:
+    no such bound."""
     temperature: float = 1.0
     """Sampling temperature of rollouts."""
     max_turn_ids: int | None = None
@@ -343,6 +346,8 @@ class TrainOptions(LearnerOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.minutes is not None and self.minutes <= 0:
+            raise OptionError(f"`minutes` must be above 0, got {self.minutes}.")
         if self.temperature <= 0:
             raise OptionError(f"`temperature` must be above 0, got {self.temperature}.")
         if not 0 < self.vllm_gpu_memory_utilization < 1:

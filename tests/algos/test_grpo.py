@@ -442,6 +442,19 @@ def test_the_whole_command_runs_resumes_and_reports(tmp_path: Path, capsys: pyte
     assert trained == [1, 2]
 
 
+@pytest.mark.usefixtures("curves")
+def test_a_run_whose_time_is_over_ends_with_what_was_learnt_until_then(tmp_path: Path, start: Path) -> None:
+    over = 1e-9  # minutes: before the first batch has ended
+    config = small(tmp_path, start=start, steps=5, minutes=over, save_every=0, eval_samples=1, eval_tasks=2)
+    found = grpo.train(config)
+    assert set(found["results"]) >= {"start", "GRPO"}
+    records = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    made = {(record["kind"], record["step"]) for record in records}
+    assert made == {("heldout", 0), ("train", 1), ("heldout", 1)}
+    assert (tmp_path / "episodes.jsonl").exists()
+    assert (tmp_path / "final" / "model.safetensors").exists()
+
+
 # ------------------------------------------------------------------------------------------ where tools are experts
 
 

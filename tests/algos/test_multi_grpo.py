@@ -390,6 +390,9 @@ def test_a_run_that_is_killed_goes_on_exactly(
         "threads": 1,
     }
     multi_grpo.train(TrainMultiGRPO(start=start, output=whole, **settings))
+    multi_grpo.train(TrainMultiGRPO(start=start, output=tmp_path / "over", minutes=1e-9, **settings))
+    steps = [json.loads(line)["step"] for line in (tmp_path / "over" / "metrics.jsonl").read_text().splitlines()]
+    assert steps == [0, 1, 1]  # the time is over before the first batch has ended
     assert not (killed / "final").exists()
     multi_grpo.train(TrainMultiGRPO(start=start, output=killed, resume=True, **settings))
     lines = [list(map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())) for folder in (killed, whole)]
