@@ -34,6 +34,7 @@ import numpy as np
 from toolorchestra.agents.builtin.adapters import AdapterReference
 from toolorchestra.agents.builtin.model import ADAPTER_CONFIG, TokenPolicy
 from toolorchestra.agents.builtin.renderer import Renderer
+from toolorchestra.agents.messages.tool_lines import tools_beside
 from toolorchestra.agents.policies.reference import OraclePolicy, RandomPolicy
 from toolorchestra.algos import sft
 from toolorchestra.algos.activity import Watch, unwatched
@@ -254,7 +255,7 @@ class SingleAgentTrainer(Trainer[TrainGRPO, PolicyScores]):
         """Return a task and the ids of its prompt."""
         observation, info = self.env.reset(**start.arguments)
         messages = info.get("messages") or [{"role": "user", "content": str(observation)}]
-        ids = self.policy.renderer.encode_prompt(list(messages), list(info.get("tools") or ()))
+        ids = self.policy.renderer.encode_prompt(list(messages), tools_beside(info))
         return str(info.get("task_id", start.seed)), len(ids)
 
     def evaluate(self, step: int) -> PolicyScores:

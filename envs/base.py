@@ -6,19 +6,21 @@ A protocol (ToolOrchestra, ParaManager, MAS-Orchestra) subclasses `Orchestration
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple, SupportsFloat
+from typing import Any, ClassVar, NamedTuple, SupportsFloat, get_args
 
 import gymnasium
 import msgspec
 
 from toolorchestra.agents.messages.model_message import MAX_CALLS, MAX_MESSAGE_CHARACTERS, Action
-from toolorchestra.envs.play import EpisodeLimits, Play
+from toolorchestra.agents.messages.tool_lines import SchemaForm, tool_lines
+from toolorchestra.envs.play import EpisodeLimits
 from toolorchestra.envs.records.episode import ORCHESTRATOR
 from toolorchestra.envs.records.render import episode_text, turn_text
 from toolorchestra.envs.spaces import MAX_OBSERVATION_CHARACTERS, UnicodeText
-from toolorchestra.envs.task_env import RENDER_MODES, TaskEnv, TaskOptions
+from toolorchestra.envs.task_env import RENDER_MODES, EpisodeSetup, TaskEnv, TaskOptions
 from toolorchestra.envs.task_source import TaskSource
-from toolorchestra.toolscale.common.errors import OptionError, unknown_name
+from toolorchestra.envs.world import World
+from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError, unknown_name
 from toolorchestra.toolscale.tools.tool import Tool
 
 
@@ -28,22 +30,27 @@ class OrchestrationOptions(TaskOptions, total=False):
     Attributes:
         preference: Preference over tools, outcome, compute and latency (see `Preference`), or a JSONL file of pairs
             as `toolorchestra synth preferences` writes it: each task then has one of them, always the same.
+        schemas: How an orchestrator is shown its tools. ``full`` (default): chat templates and servers are given JSON
+            schemas beside the messages. ``short``: the system message lists a signature and one line for each tool,
+            which are fewer tokens; calls are then text. A call is checked against its whole schema either way.
     """
 
     preference: Any
+    schemas: SchemaForm
 
 
 class ToolSchemas(NamedTuple):
-    """The schemas of tools, and their bytes as JSON."""
+    """The schemas of tools, their bytes as JSON, and the tools as lines of text."""
 
     schemas: list[dict[str, Any]]
     size: int
+    lines: str
 
     @classmethod
     def of(cls, tools: Mapping[str, Tool]) -> ToolSchemas:
         """Return those of tools."""
         schemas = [tool.schema for tool in tools.values()]
-        return cls(schemas, len(msgspec.json.encode(schemas)))
+        return cls(schemas, len(msgspec.json.encode(schemas)), tool_lines(schemas))
 
 
 class OrchestrationEnv(TaskEnv, gymnasium.Env[str, Action]):
@@ -51,11 +58,12 @@ class OrchestrationEnv(TaskEnv, gymnasium.Env[str, Action]):
 
     Subclasses override `_setup_episode`; `protocol`, `max_reward` and `preface` describe them.
 
-    **Info**: ``messages`` (the conversation in OpenAI's form), ``tools`` (OpenAI function schemas, at reset),
-    ``tool_names`` (their order in M), ``task_id``, ``split``, ``difficulty``, ``preference`` (P or None), ``turn``,
-    ``cost`` in US dollars, ``clock`` in virtual seconds, ``slots`` (of the answer, with
-    ``answer="typed"``), ``calls`` (records of the turn); at the end ``outcome``,
-    ``verdict`` (in words), ``reward_parts`` (where the protocol has parts) and ``M``, the vector of ToolOrchestra §3.2.
+    **Info**: ``messages`` (the conversation in OpenAI's form), ``tools`` (OpenAI function schemas of what can be
+    called), ``schemas`` (how the orchestrator is shown them: see `OrchestrationOptions`), ``tool_names`` (their order
+    in M), ``task_id``, ``split``, ``difficulty``, ``preference`` (P or None), ``turn``, ``cost`` in US dollars,
+    ``clock`` in virtual seconds, ``slots`` (of the answer, with ``answer="typed"``), ``calls`` (records of the turn);
+    at the end ``outcome``, ``verdict`` (in words), ``reward_parts`` (where the protocol has parts) and ``M``, the
+    vector of ToolOrchestra §3.2.
 
     Args:
         source: Name of a task source (``Restaurant``, ``All``), or a `TaskSource`.
@@ -79,7 +87,15 @@ class OrchestrationEnv(TaskEnv, gymnasium.Env[str, Action]):
         super().__init__(source, limits, options, preference=options.get("preference"), **reset_options)
         self.observation_space = UnicodeText(MAX_OBSERVATION_CHARACTERS)
         self.action_space = UnicodeText(MAX_MESSAGE_CHARACTERS)
+        self._schemas: SchemaForm = options.get("schemas", "full")
+        if self._schemas not in get_args(SchemaForm):
+            raise UnknownNameError("value of `schemas`", str(self._schemas), get_args(SchemaForm))
+        if self._schemas == "short" and not self.schemas_read:
+            raise OptionError(
+                f"`schemas` must be full, got short: the prompt of {self.protocol} says what can be called."
+            )
         self._known_schemas: dict[tuple[str, tuple[str, ...]], ToolSchemas] = {}
+        self._shown = ToolSchemas([], 0, "")
 
     def final(self, text: str) -> Action:
         """Return the action by which an orchestrator gives `text` as its final answer: to a question, in a box."""
@@ -91,7 +107,7 @@ class OrchestrationEnv(TaskEnv, gymnasium.Env[str, Action]):
         return MAX_CALLS
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
-        """Begin an episode and return its first observation and info.
+        """Begin an episode and return its first observation, the tools listed in it, and info.
 
         Raises:
             OptionError: An option is unknown or has a value that cannot be used.
@@ -105,15 +121,15 @@ class OrchestrationEnv(TaskEnv, gymnasium.Env[str, Action]):
         play = self._start_episode(chosen, seed)
         if self.render_mode == "human":
             print(episode_text(play.episode))
-        info = self._info(play)
-        info["tools"], size = self._tool_schemas(play)
-        if self.schemas_read:
-            play.schemas_size = size
-        return self._opening(play), info
+        listed = ""
+        if self._schemas == "full" and self.schemas_read:
+            play.schemas_size, listed = self._shown.size, self._shown.lines
+        first, *others = (message["content"] for message in play.messages)
+        return "\n\n".join(filter(None, (first, listed, *others))), self._info(play)
 
-    def _opening(self, play: Play) -> str:
-        """Return the first observation."""
-        return f"{play.episode.prompt}\n\n{play.episode.instruction}"
+    def _prompt(self, setup: EpisodeSetup, world: World) -> str:
+        shown = self._shown = self._tool_schemas(setup, world)
+        return f"{setup.prompt}\n\n{shown.lines}" if self._schemas == "short" else setup.prompt
 
     def step(self, action: Action) -> tuple[str, SupportsFloat, bool, bool, dict[str, Any]]:
         """Take one message of the orchestrator; see the class for the returned values."""
@@ -139,16 +155,20 @@ class OrchestrationEnv(TaskEnv, gymnasium.Env[str, Action]):
         """Return the transcript so far (mode ``ansi``); the mode ``human`` prints as the episode goes."""
         return episode_text(self.episode) if self.render_mode == "ansi" else None
 
-    def _tool_schemas(self, play: Play) -> ToolSchemas:
+    def _interface_state(self) -> dict[str, Any]:
+        return {**super()._interface_state(), "_shown": self._shown}
+
+    def _tool_schemas(self, setup: EpisodeSetup, world: World) -> ToolSchemas:
         """Return the schemas of the tools; the same objects each time, which must not be changed."""
-        key = (play.world.name, play.episode.tools)
+        key = (world.name, tuple(setup.tools))
         known = self._known_schemas.get(key)
         if known is None:
-            known = self._known_schemas[key] = ToolSchemas.of(play.tools)
+            known = self._known_schemas[key] = ToolSchemas.of(setup.tools)
         return known
 
     def _info(self, play: Any) -> dict[str, Any]:
         info = self._shared_info(play, ORCHESTRATOR)
+        info["tools"], info["schemas"] = self._shown.schemas, self._schemas
         info["tool_names"] = play.measured
         info["preference"] = self._preference.vector if self._preference else None
         info["turn"] = len(play.episode.turns)

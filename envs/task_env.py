@@ -298,7 +298,7 @@ class TaskEnv:
             seed=seed,
             split=task.split,
             difficulty=task.difficulty,
-            prompt=setup.prompt,
+            prompt=self._prompt(setup, world),
             instruction=instruction,
             tools=names,
             preference=preferred.weights if preferred else None,
@@ -324,6 +324,10 @@ class TaskEnv:
         )
         self._play = setup.rules(start)
         return self._play
+
+    def _prompt(self, setup: EpisodeSetup, world: World) -> str:
+        """Return the system message of the first agent."""
+        return setup.prompt
 
     def _asked(self, task: Task, typed: TypedAnswer | None) -> str:
         """Return what an orchestrator is asked: the request, and the slots of its answer if that is typed."""

@@ -87,15 +87,11 @@ class TemplateForm:
         yield from messages[1:] if first else messages
 
     def _message(self, message: Message) -> dict[str, Any]:
-        new = {key: value for key, value in message.items() if key != "tool_calls"}
-        new["content"] = content = new.get("content") or ""
-        calls = message.get("tool_calls") or ()
-        if calls and self.calls == "text":
-            new["content"] = "\n".join(
-                [content] * bool(content) + [_block(call.get("function", call)) for call in calls]
-            )
-        elif calls:
+        calls = () if self.calls == "text" else message.get("tool_calls") or ()
+        new = calls_as_text({**message, "tool_calls": ()} if calls else message)
+        if calls:
             new["tool_calls"] = [self._call(call) for call in calls]
+        content = new["content"]
         if message["role"] == "tool" and not self.results:
             wrapped = content if "<tool_response>" in content else f"<tool_response>\n{content}\n</tool_response>"
             return {"role": "user", "content": wrapped}
@@ -115,6 +111,14 @@ def _object(arguments: Any) -> Any:
         return json.loads(arguments)
     except (ValueError, RecursionError):
         return arguments  # broken, as the model wrote it
+
+
+def calls_as_text(message: Message) -> dict[str, Any]:
+    """Return a message whose calls stand in its text, in ``<tool_call>`` blocks."""
+    said = message.get("content") or ""
+    blocks = [_block(call.get("function", call)) for call in message.get("tool_calls") or ()]
+    content = "\n".join([said] * bool(said) + blocks) if blocks else said
+    return {**{key: value for key, value in message.items() if key != "tool_calls"}, "content": content}
 
 
 def _block(function: Mapping[str, Any]) -> str:

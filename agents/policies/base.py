@@ -68,16 +68,10 @@ class FunctionPolicy(Policy):
 
     function: ClassVar[Callable[[str, Info], Any]]
     may_block = True
-    _tools: Any = ()
-
-    def reset(self, env: gymnasium.Env[Any, Any], observation: str, info: Info) -> None:
-        """Begin an episode: take its tools."""
-        super().reset(env, observation, info)
-        self._tools = info.get("tools", ())
 
     def act(self, observation: str, info: Info) -> Any:
         """Return the action that follows `observation`."""
-        return type(self).function(observation, {**info, "tools": self._tools})
+        return type(self).function(observation, info)
 
 
 def play_episode(env: gymnasium.Env[Any, Any], policy: Policy, **reset: Any) -> dict[str, Any]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import gymnasium
 
 from toolorchestra.agents.chat.base import ChatModel, ChatRequest
+from toolorchestra.agents.messages.tool_lines import tools_beside
 from toolorchestra.agents.policies.base import Info, Policy
 
 
@@ -37,12 +37,10 @@ class ChatPolicy(Policy):
         self.model = model
         self.temperature = temperature
         self.max_tokens = max_tokens
-        self._tools: Sequence[dict[str, Any]] = ()
 
     def reset(self, env: gymnasium.Env[Any, Any], observation: str, info: Info) -> None:
-        """Begin an episode: take its tools."""
+        """Begin an episode: draw its sampling seed."""
         super().reset(env, observation, info)
-        self._tools = info["tools"]
         if self.seed_episodes:
             self._sampling_seed = self.rng.getrandbits(31)
 
@@ -50,7 +48,7 @@ class ChatPolicy(Policy):
         """Return the model's next request, so that the requests of several episodes can be sent together."""
         return ChatRequest(
             messages=tuple(info["messages"]),
-            tools=tuple(self._tools),
+            tools=tuple(tools_beside(info)),
             temperature=self.temperature,
             max_tokens=self.max_tokens,
             seed=self._sampling_seed,

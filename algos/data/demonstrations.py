@@ -20,6 +20,8 @@ from toolorchestra.agents.builtin.renderer import Renderer
 from toolorchestra.agents.messages.content import tool_call
 from toolorchestra.agents.messages.model_message import Message
 from toolorchestra.agents.messages.reading import read_message
+from toolorchestra.agents.messages.template_forms import calls_as_text
+from toolorchestra.agents.messages.tool_lines import tools_beside
 from toolorchestra.agents.policies.base import Policy
 from toolorchestra.agents.policies.exploration import ExplorerPolicy, QueryingOraclePolicy
 from toolorchestra.agents.policies.reference import NoisyOraclePolicy, OraclePolicy
@@ -38,8 +40,8 @@ _RESPONSES = re.compile(r"<tool_response>\n(.*?)\n</tool_response>", re.DOTALL)
 class Demonstration:
     """An episode to learn from; the last message of the conversation is the assistant's.
 
-    `tools` are the OpenAI function schemas of those that the policy had. The first `context` messages are only read:
-    the policy's own among them were written in another conversation (`Play.rewrite`).
+    `tools` are the OpenAI function schemas that the policy was shown beside the messages. The first `context` messages
+    are only read: the policy's own among them were written in another conversation (`Play.rewrite`).
     """
 
     messages: tuple[Message, ...]
@@ -55,7 +57,7 @@ def demonstrated(env: gym.Env[Any, Any], policy: Policy, plays: Sequence[Episode
         game = run.game
         if game.answered:
             messages = until_last_action(map(structured, game.info["messages"]))
-            tools, difficulty = tuple(game.opening["tools"]), int(game.opening.get("difficulty") or 0)
+            tools, difficulty = tuple(tools_beside(game.opening)), int(game.opening.get("difficulty") or 0)
             yield Demonstration(messages, tools, difficulty, game.outcome == "solved")
 
 
@@ -65,7 +67,7 @@ def first_messages(env: gym.Env[Any, Any], policy: Policy, plays: Iterable[Episo
         observation, info = env.reset(**start.arguments)
         policy.reset(env, observation, info)
         message = {"role": "assistant", "content": policy.act(observation, info)}
-        yield Demonstration((*info["messages"], message), tuple(info["tools"]), int(info.get("difficulty") or 0))
+        yield Demonstration((*info["messages"], message), tuple(tools_beside(info)), int(info.get("difficulty") or 0))
 
 
 def recorded(file: Path, env: gym.Env[Any, Any]) -> Iterator[Demonstration]:
@@ -82,7 +84,7 @@ def recorded(file: Path, env: gym.Env[Any, Any]) -> Iterator[Demonstration]:
 
 
 def recorded_opening(episode: Episode, env: gym.Env[Any, Any]) -> tuple[list[Message], tuple[Mapping[str, Any], ...]]:
-    """Return the messages with which a recorded episode of one agent began, and the schemas of its tools.
+    """Return the messages with which a recorded episode of one agent began, and the schemas shown beside them.
 
     Raises:
         OptionError: The environment lacks a tool that the episode was played with.
@@ -100,7 +102,7 @@ def recorded_opening(episode: Episode, env: gym.Env[Any, Any]) -> tuple[list[Mes
         {"role": "system", "content": episode.prompt},
         {"role": "user", "content": episode.instruction + added},
     ]
-    return opening, tuple(tools[name] for name in episode.tools)
+    return opening, tuple(tools[name] for name in episode.tools) if tools_beside(info) else ()
 
 
 def recorded_turns(episode: Episode) -> list[Message]:
@@ -143,6 +145,8 @@ def encode(renderer: Renderer, demonstration: Demonstration) -> tuple[list[int],
         OptionError: The renderer's chat template loses tools or calls.
     """
     messages = list(demonstration.messages)
+    if not demonstration.tools and isinstance(renderer, ChatTemplateRenderer):
+        messages = [calls_as_text(message) for message in messages]  # as the system message asks for
     first = demonstration.context
     own = [n for n, message in enumerate(messages) if n >= first and message["role"] == "assistant"]
     ids = renderer.encode_prompt(messages[: own[0]], demonstration.tools)

@@ -94,11 +94,10 @@ def conversations(
         for one in episode.agents if agent is None else (agent,):
             opening: list[Message] = [*episode.opening(one)]
             tools: tuple[Mapping[str, Any], ...] = ()
-            if episode.openings:
-                turns: list[Message] = [*episode.history(one)[len(opening) :]]
-            else:
+            turns: list[Message] = [*episode.history(one)[len(opening) :]]
+            if not episode.openings:
                 opening, tools = recorded_opening(episode, env_of(episode.env_id))
-                turns = recorded_turns(episode)
+                turns = recorded_turns(episode) if tools else turns
             if written := until_last_action(turns):
                 yield RecordedConversation(episode, one, tuple(opening), tuple(answered(written)), tools)
 

@@ -27,6 +27,7 @@ from toolorchestra.agents.builtin.renderer import Renderer, check_prefix
 from toolorchestra.agents.event_loop import run
 from toolorchestra.agents.messages.model_message import Message
 from toolorchestra.agents.messages.reading import read_message
+from toolorchestra.agents.messages.tool_lines import tools_beside
 from toolorchestra.algos.activity import Watch, unwatched
 from toolorchestra.algos.rollout.sampling import AnySampler, SampleOne, draw_key, sample_one
 from toolorchestra.algos.rollout.trajectory import TokenTrajectory, has_room
@@ -245,7 +246,6 @@ class TokenRun(EnvRun):
 
     def _begun(self) -> None:
         game, info, most = self.game, self.game.info, self._engine.max_ids
-        self._tools: Sequence[Mapping[str, Any]] = list(info.get("tools") or ())
         self._seen: list[int] = []  # every id so far, to check that prompts only grow
         self.trajectory = TokenTrajectory()
         row = self.row = Row(
@@ -259,7 +259,7 @@ class TokenRun(EnvRun):
         )
         if game.outcome:
             return
-        prompt = self._renderer.encode_prompt(row.messages, self._tools)
+        prompt = self._renderer.encode_prompt(row.messages, tools_beside(info))
         self.trajectory.read(prompt[: most - 1])
         row.prompt_ids = self.trajectory.ids.copy()
         if len(prompt) >= most:  # the row has the end of an answer, that none wrote
@@ -273,7 +273,8 @@ class TokenRun(EnvRun):
         drawn = self._drawn = await self._draw(prompt, limit, draw_key(self._seed, self.attempt, self.row.turns))
         self._seen = prompt + drawn.ids
         self.trajectory.write(drawn)
-        action, well_formed = self._renderer.decode_action(drawn.ids, self._tools, self.row.messages)
+        tools = self.game.opening.get("tools") or ()
+        action, well_formed = self._renderer.decode_action(drawn.ids, tools, self.row.messages)
         self.row.well_formed &= well_formed
         return action
 

@@ -38,7 +38,7 @@ from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from toolorchestra.agents.messages.model_message import MAX_MESSAGE_CHARACTERS
 from toolorchestra.envs.base import OrchestrationEnv
-from toolorchestra.envs.bridges.served import OVER, Observed, Served
+from toolorchestra.envs.bridges.served import OVER, Observed, Served, require_full_schemas
 from toolorchestra.envs.step_threads import StepThreads
 from toolorchestra.toolscale.answers.typed_answers import SUBMIT
 from toolorchestra.toolscale.common.errors import OptionError, ToolOrchestraError
@@ -95,7 +95,8 @@ class McpSession:
             return _shown(observed)
         before, self.tools = self.tools, _listed([tool["function"] for tool in observed.tools])
         changed = [tool.name for tool in before] != [tool.name for tool in self.tools]
-        return _result(f"{observed.text}\n\n{_CHANGED}" if changed else observed.text, _about(observed))
+        text = "\n\n".join(str(message["content"]) for message in observed.messages)
+        return _result(f"{text}\n\n{_CHANGED}" if changed else text, _about(observed))
 
     def close(self) -> None:
         """Free the environment."""
@@ -254,6 +255,7 @@ def serve_stdio(env: str, options: Mapping[str, Any] | None = None) -> None:
 
 def _tools(env: str, options: Mapping[str, Any]) -> list[Tool]:
     """Return the tools of an environment as MCP lists them, and the two of the episode."""
+    require_full_schemas(options, "a client of MCP")
     game = Served(env, options)
     try:
         if not isinstance(game.env.unwrapped, OrchestrationEnv):

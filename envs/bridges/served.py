@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from toolorchestra.agents.messages.tool_lines import tools_beside
 from toolorchestra.envs.environment_names import make_named
 from toolorchestra.envs.multiagent.views import CurrentAgentEnv
 from toolorchestra.envs.played import stop
@@ -31,7 +32,8 @@ class Observed(msgspec.Struct, frozen=True):
     Attributes:
         text: The observation.
         messages: What was added to the conversation, as OpenAI messages.
-        tools: OpenAI schemas of the tools; after a reset only.
+        tools: OpenAI schemas of the tools, to be shown beside the messages; after a reset only. Empty where the
+            messages list the tools, and in the text they are listed always.
         reward: Difference to what was told before: the sum over an episode is its reward. None if an infrastructure
             error ended it, so that there is no reward.
         done: Whether the episode is over.
@@ -88,7 +90,7 @@ class Served:
             options["task_id"] = task_at(self.env, options.pop("split", "all"), index)["id"]
         text, info = self.env.reset(seed=seed, options=options)
         self._done, self._read = False, len(info["messages"])
-        return Observed(text, list(info["messages"]), list(info["tools"]), 0.0, False, self._info(info))
+        return Observed(text, list(info["messages"]), list(tools_beside(info)), 0.0, False, self._info(info))
 
     def step(self, action: Any) -> Observed:
         """Take a message of the player in any form that `read_message` reads; never raises for it.
@@ -134,6 +136,12 @@ def with_tools(text: str, tools: Sequence[Mapping[str, Any]]) -> str:
         return text
     listed = "\n".join(msgspec.json.encode(tool).decode() for tool in tools)
     return f"<tools>\n{listed}\n</tools>\n\n{text}"
+
+
+def require_full_schemas(options: Mapping[str, Any], shows: str) -> None:
+    """Raise an `OptionError` if an environment's options list tools in its messages; `shows` does so itself."""
+    if options.get("schemas", "full") != "full":
+        raise OptionError(f"`schemas` must be full, got {options['schemas']}: {shows} shows the tools. Leave it out.")
 
 
 def checked_choices(seed: Any, chosen: Mapping[str, Any]) -> dict[str, Any]:

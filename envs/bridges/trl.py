@@ -29,6 +29,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from toolorchestra.envs.base import OrchestrationEnv
+from toolorchestra.envs.bridges.served import require_full_schemas
 from toolorchestra.envs.environment_names import make_named
 from toolorchestra.envs.records.episode import ORCHESTRATOR, Episode
 from toolorchestra.toolscale.answers.typed_answers import SUBMIT
@@ -82,7 +83,7 @@ class ToolMethods:
                 "A row of the data set needs a `seed` or a `task_id`, since all rollouts of a group are of one task; "
                 f"found the columns {', '.join(sorted(row)) or 'none'}. `environment(…).rows(count)` makes such rows."
             )
-        observation, info = self._env.reset(seed=seed, options=chosen)
+        _, info = self._env.reset(seed=seed, options=chosen)
         self._finished = False
         if self._tool_names and self._tool_names != tuple(tool["function"]["name"] for tool in info["tools"]):
             raise OptionError(
@@ -90,7 +91,7 @@ class ToolMethods:
                 "a factory. Give a dictionary of factories, one for each domain, and name one in the column "
                 "`environment`."
             )
-        return f"{observation}\n\n{self._hint}"
+        return "\n\n".join([*(str(message["content"]) for message in info["messages"]), self._hint])
 
     def _act(self, action: Any) -> str:
         """Take an action and return what the orchestrator observes."""
@@ -145,6 +146,7 @@ class ToolMethodsFactory:
 
     @functools.cached_property
     def _class(self) -> type[ToolMethods]:
+        require_full_schemas(self.options, "TRL")
         env = make_named(self.env, **self.options)
         try:
             if not isinstance(env.unwrapped, OrchestrationEnv):

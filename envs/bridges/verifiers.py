@@ -8,8 +8,8 @@ so a game is three lines of your own, of which `examples/verifiers` has one for 
     __all__ = ["VerifiersMSARL", "VerifiersTaskset"]
 
 Each role can have a model, an endpoint and limits of its own (``--env.helper.model``). The game plays the users of
-the agents: an observation is a user's message, and the reply's text is the action. Calls of tools stand in the text,
-since a role has no tools on verifiers' side.
+the agents: an observation is a user's message, and the reply's text is the action. Tools and calls stand in the
+text, since a role has no tools on verifiers' side.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 import verifiers.v1 as vf
 
-from toolorchestra.envs.bridges.served import Observed, Served, served_environment, with_tools
+from toolorchestra.envs.bridges.served import Observed, Served, served_environment
 from toolorchestra.envs.records.episode import ORCHESTRATOR
 from toolorchestra.envs.step_threads import StepThreads
 
@@ -100,18 +100,16 @@ async def play_game(task: Any, agents: Any) -> None:
         async with AsyncExitStack() as stack:
             talks: dict[str, Any] = {}
             told: Observed = await _THREADS.run(game.env, lambda: game.reset(data.seed, task_id=data.task_id))
-            text = with_tools(told.text, told.tools)
             while not told.done:
                 role = told.info.get("agent", ORCHESTRATOR)
                 if role not in talks:
                     talks[role] = await stack.enter_async_context(getattr(agents, role).interaction(task))
-                segment = await talks[role].turn(text)
+                segment = await talks[role].turn(told.text)
                 if segment.terminated:
                     game.stop("no answer within the limits of the agent")
                     break
                 reply = segment.last_reply
                 told = await _THREADS.run(game.env, lambda reply=reply: game.step(reply))  # type: ignore[misc]
-                text = told.text
         episode = game.episode
         if episode.outcome in ("infra_error", "judge_error"):
             raise RuntimeError(f"The episode ended by an {episode.outcome}: {episode.why}")

@@ -20,7 +20,6 @@ from toolorchestra.envs.paramanager.play import MAX_ROUNDS, ParaManagerPlay, Rul
 from toolorchestra.envs.paramanager.prompts import orchestrator_prompt
 from toolorchestra.envs.paramanager.rewards import FINAL, MAX_CALLS, Counting, Targets
 from toolorchestra.envs.paramanager.tools import RoleTool
-from toolorchestra.envs.play import Play
 from toolorchestra.envs.task_env import EpisodeSetup
 from toolorchestra.envs.task_source import TaskSource
 from toolorchestra.envs.tools.manual import corpus_search, manual_search
@@ -223,9 +222,6 @@ class ParaManagerEnv(OrchestrationEnv):
         if self._experts == "real":
             for model in self._models.values():
                 getattr(model, "close", lambda: None)()
-
-    def _opening(self, play: Play) -> str:
-        return "\n\n".join(message["content"] for message in play.messages)
 
     def _info(self, play: ParaManagerPlay) -> dict[str, Any]:
         info = super()._info(play)

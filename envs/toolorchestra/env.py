@@ -19,7 +19,7 @@ from toolorchestra.envs.answer_modes import SLOTS_FOLLOW, SUBMIT_TEXT_TOOL, SUBM
 from toolorchestra.envs.base import OrchestrationEnv, OrchestrationOptions, ToolSchemas
 from toolorchestra.envs.ground_truth.known_answers import check_ground_truth
 from toolorchestra.envs.orchestrator_rates import with_catalog
-from toolorchestra.envs.play import EpisodeLimits, Play
+from toolorchestra.envs.play import EpisodeLimits
 from toolorchestra.envs.task_env import EpisodeSetup
 from toolorchestra.envs.task_source import TaskSource
 from toolorchestra.envs.tool_calling import ToolCallingPlay
@@ -237,8 +237,8 @@ class ToolOrchestraEnv(OrchestrationEnv):
             self._mcp.end_episode()
         return result
 
-    def _tool_schemas(self, play: Play) -> ToolSchemas:
-        return super()._tool_schemas(play) if self._current is None else self._current.schemas
+    def _tool_schemas(self, setup: EpisodeSetup, world: World) -> ToolSchemas:
+        return super()._tool_schemas(setup, world) if self._current is None else self._current.schemas
 
     def close(self) -> None:
         """Release the databases, and the connections of real experts."""

@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
+from toolorchestra.agents.builtin.chat_template_renderer import ChatTemplateRenderer
 from toolorchestra.agents.builtin.compact_renderer import CompactRenderer
 from toolorchestra.agents.builtin.model import build_renderer
 from toolorchestra.agents.policies.base import play_episode
 from toolorchestra.agents.policies.baselines import SelfRefine
 from toolorchestra.agents.policies.reference import NoisyOraclePolicy, OraclePolicy
 from toolorchestra.algos.data.demonstrations import Demonstration, demonstrated, encode, recorded, structured
+from toolorchestra.algos.options.smoke import tiny_tokenizer
 from toolorchestra.algos.rollout.engine import RolloutEngine, RolloutRequest
 from toolorchestra.algos.rollout.sampling import Sample
 from toolorchestra.envs.records.episode import write_episodes
@@ -54,9 +56,14 @@ def test_all_calls_of_the_oracle_can_be_written_in_the_compact_language(
                 assert isinstance(decoded.action, str) or texts(decoded.action) == texts(calls)
 
 
-def test_demonstrations_are_laid_out_as_rollouts_are(renderer: CompactRenderer) -> None:
+@pytest.mark.parametrize("options", [{}, {"schemas": "short"}])
+@pytest.mark.parametrize("chat", [False, True])
+def test_demonstrations_are_laid_out_as_rollouts_are(
+    chat: bool, options: dict[str, Any], renderer: CompactRenderer | ChatTemplateRenderer
+) -> None:
+    renderer = ChatTemplateRenderer(tiny_tokenizer()) if chat else renderer
     start = starts(make_env(ENV, {}), "train", (2,))[2][0]
-    (demonstration,) = demonstrated(make_env(ENV, {}), OraclePolicy(), [start])
+    (demonstration,) = demonstrated(make_env(ENV, options), OraclePolicy(), [start])
     ids, mask = encode(renderer, demonstration)
 
     def recite(prompts, limits, keys):  # type: ignore[no-untyped-def]
@@ -68,22 +75,25 @@ def test_demonstrations_are_laid_out_as_rollouts_are(renderer: CompactRenderer) 
             samples.append(Sample(ids[len(prompt) : end + 1], [0.0] * (end + 1 - len(prompt))))
         return samples
 
-    (row,) = RolloutEngine(lambda: make_env(ENV, {}), renderer).play(recite, [RolloutRequest(0, start)])
+    (row,) = RolloutEngine(lambda: make_env(ENV, options), renderer).play(recite, [RolloutRequest(0, start)])
     assert row.outcome == "solved"
     assert row.prompt_ids + row.completion_ids == ids
     assert [0] * len(row.prompt_ids) + row.mask == mask
 
 
-def test_recorded_episodes_teach_what_was_played(tmp_path: Path, plays: list[EpisodeStart]) -> None:
-    env = make_env(ENV, {})
+@pytest.mark.parametrize("options", [{}, {"schemas": "short"}])
+def test_recorded_episodes_teach_what_was_played(
+    options: dict[str, Any], tmp_path: Path, plays: list[EpisodeStart]
+) -> None:
+    env = make_env(ENV, options)
     for start in plays[:4]:
         play_episode(env, OraclePolicy(), **start.arguments)
         write_episodes(tmp_path / "e.jsonl", [env.unwrapped.episode])  # type: ignore[attr-defined]
     _, info = env.reset(seed=0)
     again = list(recorded(tmp_path / "e.jsonl", env))
     live = list(demonstrated(env, OraclePolicy(), plays[:4]))
-    renderer = build_renderer(info["tools"], [d.messages for d in live])
-    assert [encode(renderer, d) for d in again] == [encode(renderer, d) for d in live]
+    for renderer in (build_renderer(info["tools"], [d.messages for d in live]), ChatTemplateRenderer(tiny_tokenizer())):
+        assert [encode(renderer, d) for d in again] == [encode(renderer, d) for d in live]
 
 
 def test_a_protocol_that_ends_by_a_call_and_adds_to_what_is_shown_is_learnt_as_it_was_played(tmp_path: Path) -> None:

@@ -257,6 +257,16 @@ def test_what_a_protocol_adds_and_a_call_that_ends_an_episode_are_kept() -> None
     assert one.turns[-1]["tool_calls"][0]["function"]["name"] == "final_answer"
 
 
+def test_tools_that_messages_list_are_not_exported_again_and_calls_are_text() -> None:
+    env = make_env(ENV, {"schemas": "short"})
+    play_episode(env, OraclePolicy(), seed=0)
+    (one,) = formats.conversations([env.unwrapped.episode], lambda _: env)  # type: ignore[attr-defined]
+    assert not one.tools
+    assert "Tools (" in one.opening[0]["content"]
+    assert {message["role"] for message in one.turns} == {"assistant", "user"}
+    assert all("<tool_call>" in message["content"] for message in one.turns if message["role"] == "assistant")
+
+
 def test_options_of_the_recording_are_read_from_the_file_beside_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

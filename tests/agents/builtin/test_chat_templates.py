@@ -119,6 +119,15 @@ def test_types_of_parameters_decide_what_a_text_means(script: Any, tokenizer: An
             made.check_action(ORDER, written, ())
 
 
+@pytest.mark.parametrize("name", ["qwen2_5", "glm4moe", "qwen3_6"])
+def test_where_messages_list_the_tools_calls_are_learnt_as_text(name: str, script: Any, tokenizer: Any) -> None:
+    made = renderer(tokenizer, name, script)
+    ids, mask = encode(made, Demonstration((*OPENING, ORDER, RESULT, ORDER), ()))
+    own = made.tokenizer.decode([one for one, is_own in zip(ids, mask, strict=True) if is_own])
+    assert own.count('<tool_call>\n{"name": "order", "arguments": {"code": "12", "n": 1}}\n</tool_call>') == 2
+    assert "Order a dish." not in made.tokenizer.decode(ids)
+
+
 def test_calls_may_be_written_as_text_in_any_template(script: Any, tokenizer: Any) -> None:
     made = renderer(tokenizer, "qwen3_6", script, call_format="hermes")
     written = made.encode_action(ORDER, OPENING)

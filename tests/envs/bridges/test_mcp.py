@@ -113,12 +113,13 @@ def test_its_own_client_finds_the_rewards_of_gymnasium_over_stdio(reference: Any
 
 def test_the_request_and_the_results_are_those_of_gymnasium(url: str) -> None:
     env = gym.make(ENV)
-    observation, info = env.reset(seed=1)
+    _, info = env.reset(seed=1)
+    opening = "\n\n".join(message["content"] for message in info["messages"])
     *_, after = env.step([{"name": "find_dish", "arguments": {"text": "soup"}}])
     env.step([{"name": "no_such_tool", "arguments": {}}])
 
     async def play(client: Client) -> None:
-        assert text_of(await client.call_tool("reset", {"seed": 1})) == observation
+        assert text_of(await client.call_tool("reset", {"seed": 1})) == opening
         schemas = {tool.name: tool.input_schema for tool in (await client.list_tools()).tools}
         assert all(schemas[tool["function"]["name"]] == tool["function"]["parameters"] for tool in info["tools"])
         result = await client.call_tool("find_dish", {"text": "soup"})
@@ -186,6 +187,11 @@ def test_other_tools_are_listed_after_the_reset() -> None:
 def test_several_agents_are_refused(env: str) -> None:
     with pytest.raises(OptionError, match="no environment of one agent"):
         bridge.EnvironmentServer(env)
+
+
+def test_tools_are_not_listed_in_messages_as_well() -> None:
+    with pytest.raises(OptionError, match="`schemas` must be full, got short: a client of MCP shows the tools"):
+        bridge.EnvironmentServer(ENV, {"schemas": "short"})
 
 
 def test_a_design_is_given_as_the_answer() -> None:

@@ -191,6 +191,8 @@ def test_what_cannot_be_trained_on_is_refused(restaurant: bridge.ToolMethods) ->
         bridge.environment(ENV, answer="list_menu")()
     with pytest.raises(OptionError, match="no environment of one agent"):
         bridge.environment("MSARLSingle-Math-v0")()
+    with pytest.raises(OptionError, match="`schemas` must be full, got short: TRL shows the tools"):
+        bridge.environment(ENV, schemas="short")()
     tasks = [gym.make(f"ToolOrchestra-{name}-v0").unwrapped.source.tasks("train")[0].id for name in ("Sport", "Travel")]  # type: ignore[attr-defined]
     mixed = bridge.environment("ToolOrchestra-All-v0")()
     with pytest.raises(OptionError, match="other tools than the first one"):

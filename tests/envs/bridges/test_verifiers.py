@@ -100,7 +100,7 @@ def test_an_evaluation_of_verifiers_finds_the_rewards_of_gymnasium(
     traces = evaluated(tmp_path, fake_server.url, "toolorchestra_orchestrator", game, 2)
     found = {trace["task"]["data"]["task_id"]: trace["rewards"]["reward"]["score"] for trace in traces}
     assert found == wanted
-    assert all("<tools>" in body["messages"][0]["content"] for body in fake_server.bodies)
+    assert all("Tools (" in body["messages"][0]["content"] for body in fake_server.bodies)
     assert sorted(wanted.values()) == [0.0, 1.0]
 
 

@@ -211,13 +211,12 @@ def test_warnings_of_gymnasiums_checker_are_noted(check: Callable[..., CheckResu
 def test_determinism_finds_records_that_depend_on_the_environment_that_made_them(
     only_failure: Callable[..., CheckResult], monkeypatch: pytest.MonkeyPatch
 ):
-    opening, numbers = ToolOrchestraEnv._opening, iter(range(10**9))
+    prompt, numbers = ToolOrchestraEnv._prompt, iter(range(10**9))
 
-    def numbered(self: ToolOrchestraEnv, play: Play) -> str:
-        play.episode.prompt += f" {self.__dict__.setdefault('number', next(numbers))}"
-        return opening(self, play)
+    def numbered(self: ToolOrchestraEnv, *about: Any) -> str:
+        return f"{prompt(self, *about)} {self.__dict__.setdefault('number', next(numbers))}"
 
-    monkeypatch.setattr(ToolOrchestraEnv, "_opening", numbered)
+    monkeypatch.setattr(ToolOrchestraEnv, "_prompt", numbered)
     result = only_failure("determinism")
     assert result.finding == "150 of 150 replayed episodes differ"
     assert result.counts == {"episodes": 50, "processes": 3, "differing": 150}

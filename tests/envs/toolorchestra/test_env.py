@@ -11,6 +11,7 @@ import pytest
 from answering import right, wrong
 from gymnasium.utils.env_checker import check_env
 
+from toolorchestra.agents.messages.tool_lines import tool_lines
 from toolorchestra.envs.task_source import DomainSource, MixtureSource
 from toolorchestra.envs.toolorchestra.env import ToolOrchestraEnv
 from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
@@ -57,7 +58,7 @@ def test_the_first_observation_is_rules_and_request(make_env: Make, mini: Domain
     system, user = info["messages"]
     assert (system["role"], user["role"]) == ("system", "user")
     assert user["content"].startswith(task.instruction)
-    assert f"{system['content']}\n\n{user['content']}" == observation
+    assert f"{system['content']}\n\n{tool_lines(info['tools'])}\n\n{user['content']}" == observation
     assert [schema["function"]["name"] for schema in info["tools"]] == [*mini.tools, "submit"]
     assert info["tool_names"] == tuple(mini.tools)
     assert (info["task_id"], info["split"], info["difficulty"]) == (task.id, "train", task.difficulty)
