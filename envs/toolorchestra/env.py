@@ -20,9 +20,11 @@ from toolorchestra.envs.base import OrchestrationEnv, OrchestrationOptions, Tool
 from toolorchestra.envs.ground_truth.known_answers import check_ground_truth
 from toolorchestra.envs.orchestrator_rates import with_catalog
 from toolorchestra.envs.play import EpisodeLimits
+from toolorchestra.envs.records.episode import measured
 from toolorchestra.envs.task_env import EpisodeSetup
 from toolorchestra.envs.task_source import TaskSource
 from toolorchestra.envs.tool_calling import ToolCallingPlay
+from toolorchestra.envs.toolorchestra.tool_view import check_tool_view, viewed
 from toolorchestra.envs.tools.experts import ExpertTool
 from toolorchestra.envs.tools.toolkit import RANDOM, Kind, Level, Toolkit
 from toolorchestra.envs.world import World
@@ -69,6 +71,10 @@ class ToolOrchestraEnv(OrchestrationEnv):
         tools: Which tools there are: ``none``, ``domain`` (the world's own), ``basic`` (web search, local search and
             Python as well), ``full`` (the experts too, as in the paper), or names of tools. Without tools, tasks in
             domains cannot be solved (Table 1, note *).
+        tool_view: How many of them an episode has, for models with short contexts; None (default): all. Those that the
+            task's reference calls need are among them, even if they are more; the others and the order follow from the
+            episode's seed and the task. Every tool counts, experts and `submit` included. Tasks without reference
+            calls, as questions of public data sets are, cannot be played so.
         tool_config: Which experts are there, and at what price: a tool configuration of the catalogue
             (``evaluation``, ``training``, ``unseen-models``, …), or ``random``: for each task a subset of experts and
             basic tools of its own, at its own prices (§3.3).
@@ -92,8 +98,8 @@ class ToolOrchestraEnv(OrchestrationEnv):
             URL, a file in the form of ``mcpServers``, or a mapping; see `toolorchestra.envs.tools.mcp`.
         options: See `TaskOptions` and `OrchestrationOptions`.
 
-    Reset options: ``task_id``, ``split``, ``difficulty``, ``tools``, ``tool_config``, ``tool_config_seed``,
-    ``preference``, each overriding the above for one episode.
+    Reset options: ``task_id``, ``split``, ``difficulty``, ``tools``, ``tool_view``, ``tool_config``,
+    ``tool_config_seed``, ``preference``, each overriding the above for one episode.
 
     >>> import gymnasium as gym, toolorchestra
     >>> env = gym.make("ToolOrchestra-Restaurant-v0")
@@ -116,6 +122,7 @@ class ToolOrchestraEnv(OrchestrationEnv):
         max_seconds: float | None = None,
         result_characters: int = 16_384,
         tools: Level | Sequence[str] | None = "domain",
+        tool_view: int | None = None,
         tool_config: str = "evaluation",
         tool_config_seed: int = 0,
         experts: Kind = "simulated",
@@ -130,8 +137,9 @@ class ToolOrchestraEnv(OrchestrationEnv):
         **options: Unpack[OrchestrationOptions],
     ) -> None:
         limits = EpisodeLimits(max_turns, max_cost, max_seconds, result_characters)
-        extra = {"tools": tools, "tool_config": tool_config, "tool_config_seed": tool_config_seed}
-        super().__init__(source, limits, with_catalog(options, catalog), **extra)
+        extra = {"tool_view": tool_view, "tool_config": tool_config, "tool_config_seed": tool_config_seed}
+        super().__init__(source, limits, with_catalog(options, catalog), tools=tools, **extra)
+        check_tool_view(tool_view)
         corpora = {"corpus": corpus, "web_corpus": web_corpus}
         self._make_toolkit = functools.partial(
             Toolkit, catalog=catalog, experts=experts, sandbox=sandbox, timeout=timeout, **corpora
@@ -142,9 +150,9 @@ class ToolOrchestraEnv(OrchestrationEnv):
         if effort is not None and effort not in get_args(Effort):
             raise UnknownNameError("effort", str(effort), get_args(Effort))
         self._effort: list[str] = [] if effort is None else [_PROMPTS["effort"][effort]]
-        self._prompts: dict[tuple[str, bool], str] = {}
+        self._prompts: dict[tuple[str, bool, bool], str] = {}
         self._configured: dict[Any, _Configured] = {}
-        self._current: _Configured | None = None
+        self._current = _Configured({})
         if tools not in ("none", "domain", None):  # wrong options raise now, not at a reset
             _check_level(tools)
             self._toolkit.configure(tool_config, 0, "")
@@ -169,27 +177,27 @@ class ToolOrchestraEnv(OrchestrationEnv):
         if typed is None:
             submit = None if self._slots is None or level == "none" else SUBMIT_TEXT_TOOL
         calls = _PROMPTS["calls" if typed is None else "typed_calls"]
-        tools: Mapping[str, Tool] | None = world.tools if level is None or level == "domain" else None
-        if level == "none":
-            tools = {}
-        if tools is None and not isinstance(level, str) and all(name in world.tools for name in level):
-            tools = {name: tool for name, tool in world.tools.items() if name in level}
-        if tools is not None:
-            self._current = None
-            key = world.name, level == "none"
-            prompt = self._prompts.get(key)
-            if prompt is None:
-                opening = calls if typed is not None or level != "none" else _PROMPTS["alone"]
-                prompt = self._prompts[key] = "\n".join([opening, *self._effort, world.rules])
-            tools = self._with_others(tools, submit)
-            return EpisodeSetup(prompt, tools, ToolCallingPlay, preference=preference, draws_noise=False)
-        current = self._current = self._configure(task, world, chosen, submit)
+        own = _own_tools(world, level)
+        if own is None:
+            current = self._configure(task, world, chosen, submit)
+        else:
+            current = _Configured(self._with_others(own, submit))
+        if preference is not None and own is None and chosen["tool_config"] == RANDOM:
+            preference = self._prefer(preference, (*world.tools, *self._toolkit.pool(RANDOM)), task)
+        if chosen["tool_view"] is not None:
+            if preference is not None:  # it may speak of what is not there this time
+                preference = self._prefer(preference, measured(tuple(current.tools)), task)
+            draw = int(self.np_random.integers(2**31))
+            current = _Configured.of(viewed(current.tools, task, chosen["tool_view"], draw))
+        self._current = current
         if current.experts and self._check is not None:
             self._check(world, task)
-        if preference is not None and chosen["tool_config"] == RANDOM:  # it may speak of what is not there this time
-            preference = self._prefer(preference, (*world.tools, *self._toolkit.pool(RANDOM)), task)
-        parts = [calls, *([_PROMPTS["experts"]] if current.experts else []), *self._effort, world.rules]
-        prompt = "\n".join(parts)
+        key = world.name, level == "none", current.experts
+        prompt = self._prompts.get(key)
+        if prompt is None:
+            opening = calls if typed is not None or level != "none" else _PROMPTS["alone"]
+            experts = [_PROMPTS["experts"]] if current.experts else []
+            prompt = self._prompts[key] = "\n".join([opening, *experts, *self._effort, world.rules])
         return EpisodeSetup(prompt, current.tools, ToolCallingPlay, preference=preference, draws_noise=current.experts)
 
     def _configure(self, task: Task, world: World, chosen: Mapping[str, Any], submit: SubmitTool | None) -> _Configured:
@@ -238,7 +246,7 @@ class ToolOrchestraEnv(OrchestrationEnv):
         return result
 
     def _tool_schemas(self, setup: EpisodeSetup, world: World) -> ToolSchemas:
-        return super()._tool_schemas(setup, world) if self._current is None else self._current.schemas
+        return self._current.schemas or super()._tool_schemas(setup, world)
 
     def close(self) -> None:
         """Release the databases, and the connections of real experts."""
@@ -255,12 +263,23 @@ def _check_level(level: Level | Sequence[str]) -> None:
         raise UnknownNameError("level of tools", level, get_args(Level))
 
 
+def _own_tools(world: World, level: Level | Sequence[str] | None) -> Mapping[str, Tool] | None:
+    """Return the tools of a level if they are the world's own, else None."""
+    if level is None or level == "domain":
+        return world.tools
+    if level == "none":
+        return {}
+    if isinstance(level, str) or not all(name in world.tools for name in level):
+        return None
+    return {name: tool for name, tool in world.tools.items() if name in level}
+
+
 class _Configured(NamedTuple):
-    """Tools, their schemas, and whether there are experts among them."""
+    """Tools, their schemas (None for those of a world, which are kept), and whether there are experts among them."""
 
     tools: Mapping[str, Tool]
-    schemas: ToolSchemas
-    experts: bool
+    schemas: ToolSchemas | None = None
+    experts: bool = False
 
     @classmethod
     def of(cls, tools: Mapping[str, Tool]) -> _Configured:

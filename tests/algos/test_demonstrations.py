@@ -56,7 +56,7 @@ def test_all_calls_of_the_oracle_can_be_written_in_the_compact_language(
                 assert isinstance(decoded.action, str) or texts(decoded.action) == texts(calls)
 
 
-@pytest.mark.parametrize("options", [{}, {"schemas": "short"}])
+@pytest.mark.parametrize("options", [{}, {"schemas": "short", "tool_view": 6}])
 @pytest.mark.parametrize("chat", [False, True])
 def test_demonstrations_are_laid_out_as_rollouts_are(
     chat: bool, options: dict[str, Any], renderer: CompactRenderer | ChatTemplateRenderer
@@ -81,7 +81,7 @@ def test_demonstrations_are_laid_out_as_rollouts_are(
     assert [0] * len(row.prompt_ids) + row.mask == mask
 
 
-@pytest.mark.parametrize("options", [{}, {"schemas": "short"}])
+@pytest.mark.parametrize("options", [{}, {"schemas": "short", "tool_view": 6}])
 def test_recorded_episodes_teach_what_was_played(
     options: dict[str, Any], tmp_path: Path, plays: list[EpisodeStart]
 ) -> None:

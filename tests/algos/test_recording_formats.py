@@ -258,7 +258,7 @@ def test_what_a_protocol_adds_and_a_call_that_ends_an_episode_are_kept() -> None
 
 
 def test_tools_that_messages_list_are_not_exported_again_and_calls_are_text() -> None:
-    env = make_env(ENV, {"schemas": "short"})
+    env = make_env(ENV, {"schemas": "short", "tool_view": 5})
     play_episode(env, OraclePolicy(), seed=0)
     (one,) = formats.conversations([env.unwrapped.episode], lambda _: env)  # type: ignore[attr-defined]
     assert not one.tools
