@@ -175,7 +175,7 @@ class _Bundling:
     gib: float | None = None
     micro_batch: int | None = None
 
-    def bundles(self, model: Any, rows: Sequence[Sequence[int]]) -> list[list[int]]:
+    def bundles(self, model: Any, rows: Sequence[list[int]]) -> list[list[int]]:
         """Return the numbers of the rows of each pass: of rows that begin alike, then of others of like length."""
         with self.accelerator.autocast():  # type: ignore[attr-defined]  # the trainer's
             size = memory.number_size(model)
@@ -303,8 +303,8 @@ class MicroBatchGRPOTrainer(_WholeCheckpoints, _Bundling, GRPOTrainer):
         """Return the loss of a batch; all but the last bundle's part of it has been through its backward pass."""
         weights = inputs["completion_mask"] * inputs.get("tool_mask", 1)
         trained = weights.sum(1)
-        parts = (torch.cat([inputs[f"prompt_{what}"], inputs[f"completion_{what}"]], 1) for what in ("ids", "mask"))
-        ids = _unpadded(*parts)
+        whole = (torch.cat([inputs[f"prompt_{what}"], inputs[f"completion_{what}"]], 1) for what in ("ids", "mask"))
+        ids = _unpadded(*whole)
         count = len(ids)
         rows = trained.nonzero().flatten().tolist() or [min(range(count), key=lambda row: len(ids[row]))]
         found = self.bundles(model, [ids[row] for row in rows])
@@ -386,7 +386,7 @@ class MicroBatchGRPOTrainer(_WholeCheckpoints, _Bundling, GRPOTrainer):
         self._latest = logps.detach()
         return logps, entropies if compute_entropy else None, None
 
-    def _scores(self, model: Any, rows: Sequence[Sequence[int]], written: Tensor) -> tuple[Tensor, Any]:
+    def _scores(self, model: Any, rows: Sequence[list[int]], written: Tensor) -> tuple[Tensor, Any]:
         """Return log-probabilities of the ids where ``written`` (b, W - 1), and entropies (None of a reference)."""
         ids = torch.nn.utils.rnn.pad_sequence([torch.tensor(r, device=written.device) for r in rows], batch_first=True)
         wanted = ids[:, 1:]

@@ -58,7 +58,7 @@ def bundles(
     return found
 
 
-def common_prefix(rows: Sequence[Sequence[int]]) -> int:
+def common_prefix(rows: Sequence[list[int]]) -> int:
     """Return with how many ids all of some rows begin; the last id of a row does not count.
 
     >>> common_prefix([[1, 2, 3, 4], [1, 2, 5]]), common_prefix([[1, 2], [1, 2, 5]])
@@ -70,7 +70,7 @@ def common_prefix(rows: Sequence[Sequence[int]]) -> int:
     return min(next(differing, shortest), shortest - 1)
 
 
-def sharing_bundles(rows: Sequence[Sequence[int]], room: int, most: int | None = None) -> list[list[int]]:
+def sharing_bundles(rows: Sequence[list[int]], room: int, most: int | None = None) -> list[list[int]]:
     """Return the numbers of rows to compute together since they begin with the same `MIN_SHARED` ids or more.
 
     The beginning is computed once, so a bundle has as many ids as that and what follows it in each row, padded. Rows

@@ -35,13 +35,13 @@ def shares_prefix(model: Any) -> bool:
     return ModelShape.of(model.config).causal and not checkpointing and not sharded(model)
 
 
-def shared_prefix(model: Any, sequences: Sequence[Sequence[int]]) -> int:
+def shared_prefix(model: Any, sequences: Sequence[list[int]]) -> int:
     """Return how many ids are computed once for all of some sequences; 0 if they hardly begin alike."""
     shared = common_prefix(sequences) if len(sequences) > 1 else 0
     return shared if shared >= MIN_SHARED and shares_prefix(model) else 0
 
 
-def hidden_states(model: Any, sequences: Sequence[Sequence[int]], pad_id: int) -> Tensor:
+def hidden_states(model: Any, sequences: Sequence[list[int]], pad_id: int) -> Tensor:
     """Return the last hidden states of sequences of ids, padded on the right, of shape ``(B, W, H)``.
 
     Nothing attends to what follows it, so padding needs no mask, which would be of every id for every other. What all
