@@ -104,7 +104,7 @@ def main(
     env: str = "ToolOrchestra-Restaurant-v0", sessions: int = 256, seconds: float = 10.0, record: bool = False
 ) -> bool:
     known, port = trajectories(env), free_port()
-    command = [sys.executable, "-m", "toolorchestra.cli", "serve", env, "--port", str(port)]
+    command = [sys.executable, "-m", "toolorchestra", "serve", env, "--port", str(port)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
             assert server.stdout is not None

@@ -52,7 +52,7 @@ _WAIT = 300.0
 def made(folder: Path, episodes: int, least_bytes: int) -> Path:
     """Return a recording of so many episodes; fewer bytes than asked for are made up for by more episodes."""
     played = folder / "played.jsonl"
-    command = [sys.executable, "-m", "toolorchestra.cli", "rollout", ENV, "--policy", "noisy-oracle", "--json"]
+    command = [sys.executable, "-m", "toolorchestra", "rollout", ENV, "--policy", "noisy-oracle", "--json"]
     options = ["--env-options", "tools", "full", "--episodes", "500", "--out", str(played)]
     subprocess.run([*command, *options], check=True, stdout=subprocess.DEVNULL)
     file, found = folder / "large.jsonl", list(read_episodes(played))
@@ -71,7 +71,7 @@ def served(file: Path, cache: Path) -> Iterator[tuple[subprocess.Popen[bytes], s
     """Start the command; yield its process, the address, and the seconds until that was printed."""
     began = time.perf_counter()
     process = subprocess.Popen(
-        [sys.executable, "-m", "toolorchestra.cli", "view", str(file), "--no-browser"],
+        [sys.executable, "-m", "toolorchestra", "view", str(file), "--no-browser"],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         env=os.environ | {"XDG_CACHE_HOME": str(cache)},

@@ -1,4 +1,4 @@
-"""The command line: `toolorchestra COMMAND`, or ``python -m toolorchestra.cli COMMAND``.
+"""The command line: `toolorchestra COMMAND`, or ``python -m toolorchestra COMMAND``.
 
 From Python::
 

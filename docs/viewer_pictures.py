@@ -24,7 +24,7 @@ from playwright.sync_api import Page, sync_playwright
 
 PICTURES = Path(__file__).parent / "viewer"
 WIDTH, HEIGHT = 1280, 800
-COMMAND = [sys.executable, "-m", "toolorchestra.cli"]
+COMMAND = [sys.executable, "-m", "toolorchestra"]
 RESTAURANT = ["rollout", "ToolOrchestra-Restaurant-v0", "--episodes", "300", "--json"]
 RECORDINGS = {
     "noisy": [*RESTAURANT, "--policy", "noisy-oracle", "--error", "0.3"],

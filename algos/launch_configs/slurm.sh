@@ -22,4 +22,4 @@ if [ "${SLURM_RESTART_COUNT:-0}" -gt 0 ]; then
 fi
 srun --kill-on-bad-exit=1 torchrun --nnodes "$SLURM_NNODES" --nproc_per_node "${PROCESSES:-gpu}" \
   --rdzv_backend c10d --rdzv_endpoint "$first:${PORT:-29500}" --rdzv_id "$SLURM_JOB_ID" \
-  -m -- toolorchestra.cli train "$@"
+  -m -- toolorchestra train "$@"

@@ -92,4 +92,4 @@ def test_the_slurm_script_resumes_and_fails_with_a_node(tmp_path: Path, port: in
     torchrun = '#!/bin/bash\necho "$*"\nexit $((3 * SLURM_NODEID))\n'
     done, _ = submit(tmp_path, port, "sft", "--output", "a folder", torchrun=torchrun)
     assert done.returncode == 3
-    assert done.stdout.count("toolorchestra.cli train sft --output a folder --resume\n") == 2
+    assert done.stdout.count("toolorchestra train sft --output a folder --resume\n") == 2

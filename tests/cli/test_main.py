@@ -130,7 +130,7 @@ def test_an_interruption_ends_without_a_traceback(run: Run, monkeypatch: pytest.
 
 
 def test_a_reader_that_closes_the_output_is_no_error(folder: str):
-    command = f"{sys.executable} -m toolorchestra.cli envs {folder} --json | head -c 1; exit ${{PIPESTATUS[0]}}"
+    command = f"{sys.executable} -m toolorchestra envs {folder} --json | head -c 1; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, check=False)
     assert done.stdout == b"["
     assert done.stderr == b""

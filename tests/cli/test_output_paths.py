@@ -22,7 +22,7 @@ from toolorchestra.envs.records.episode import read_episodes
 from toolorchestra.toolscale.tasks.task import read_tasks
 
 Run = Callable[..., Any]
-COMMAND = [sys.executable, "-m", "toolorchestra.cli"]
+COMMAND = [sys.executable, "-m", "toolorchestra"]
 
 
 @functools.cache

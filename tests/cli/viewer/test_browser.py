@@ -28,7 +28,7 @@ ROWS = ".rows .row"
 @contextmanager
 def served(*paths: Path, cache: Path) -> Iterator[str]:
     """Serve the page of paths in a process of its own; yield its address."""
-    command = [sys.executable, "-m", "toolorchestra.cli", "view", *map(str, paths), "--no-browser"]
+    command = [sys.executable, "-m", "toolorchestra", "view", *map(str, paths), "--no-browser"]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=os.environ | {"XDG_CACHE_HOME": str(cache)}
     )

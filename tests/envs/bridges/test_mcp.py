@@ -44,7 +44,7 @@ def impatient(serving: Callable[..., AbstractContextManager[str]], forward: Call
 
 def stdio() -> StdioServerParameters:
     """Return how the command is started by a client."""
-    command = ["-m", "toolorchestra.cli", "serve", ENV, "--protocol", "mcp-stdio"]
+    command = ["-m", "toolorchestra", "serve", ENV, "--protocol", "mcp-stdio"]
     return StdioServerParameters(
         command=sys.executable, args=command, env={"PYTHONPATH": os.environ.get("PYTHONPATH", "")}
     )

@@ -85,7 +85,7 @@ def test_a_killed_command_leaves_a_file_that_is_resumed_to_the_same_bytes(
     files = [tmp_path / "one.jsonl", tmp_path / "ray.jsonl"]
     options = ["rollout", str(mini_folder), "--policy", "noisy-oracle", "--split", "all", "--episodes", "1500", "--out"]
     on_ray = ["--executor", "ray", "--workers", "2", "--ray-address", ray_cluster.address]
-    command = [sys.executable, "-m", "toolorchestra.cli", *options, str(files[1]), *on_ray]
+    command = [sys.executable, "-m", "toolorchestra", *options, str(files[1]), *on_ray]
     with subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL) as process:
         until(
             lambda: process.poll() is not None or (files[1].exists() and files[1].stat().st_size),

@@ -1,4 +1,4 @@
-"""Run `toolorchestra` as ``python -m toolorchestra.cli``."""
+"""The command line as ``python -m toolorchestra``."""
 
 import sys
 
