@@ -250,6 +250,9 @@ class RolloutCommand(SourceOptions, WorkerOptions):
         """Return the chat model at the server, or the local one."""
         try:
             if self.base_url is None:
+                from toolorchestra.agents.hub import check_model
+
+                check_model(model)  # before torch is imported
                 from toolorchestra.agents.chat.transformers_chat import TransformersChat
 
                 return TransformersChat(model)

@@ -53,6 +53,7 @@ class TrainCommand:
         name, _ = LEARNERS[self.algorithm]
         prog = f"toolorchestra train {self.algorithm}"
         config = parse_options(options_of(self.algorithm), self.arguments, prog, shown=main)
+        importlib.import_module("toolorchestra.algos.options.inputs").check_inputs(config)
         if main and not config.dry_run:
             print("Loading PyTorch", flush=True)  # takes seconds, in which nothing else is shown
         learner = importlib.import_module(f"toolorchestra.algos.{name}")

@@ -5,6 +5,7 @@
     options, one_agent,              of all learners, of those of one agent,
     several_agents                   and of those of several
     config_files                     from the command line and YAML files
+    inputs                           whether what they name is there
     smoke, dry_run                   shrunk to seconds; what a run needs
     context                          what a model can read
     precision, optimizers            models and optimisers made of options

@@ -364,7 +364,7 @@ class TrainOptions(LearnerOptions):
         if self.start and not self.small:
             raise OptionError("`start` holds policies already: give it or a model, not both.")
         if self.start and not self.start.is_dir():
-            raise OptionError(f"`start` {str(self.start)!r} is no folder: give the `start` or `final` of another run.")
+            raise OptionError(f"`start` {str(self.start)!r} is no folder: give the folder `final` of another run.")
 
     @property
     @abstractmethod

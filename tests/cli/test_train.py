@@ -97,7 +97,6 @@ def test_learners_of_one_agent_name_those_of_several(run: Run, learner: str) -> 
         ("sft", ("--env-options", "domain", "mini", "--env", "ToolOrchestra-Custom-v0"), "Unknown domain 'mini'"),
         ("multi-grpo", ("--env", "MSARL-Mth-v0"), "Did you mean 'Math'?"),
         ("multi-grpo", ("--env", "no_such_module:env"), "There is no module 'no_such_module'"),
-        ("grpo", ("--start", "nowhere"), "is no folder"),
     ],
 )
 def test_a_wrong_environment_or_option_is_a_message_and_leaves_no_folder(
@@ -115,21 +114,6 @@ def test_a_wrong_environment_or_option_is_a_message_and_leaves_no_folder(
 def test_options_that_cannot_be_used_are_one_line_that_names_no_class(run: Run, tmp_path: Path) -> None:
     output = run("train", "grpo", "--micro-batch", 0, "--output", tmp_path / "run")
     assert (output.code, output.err) == (2, "error: --micro-batch must be at least 1, got 0.\n")
-
-
-@pytest.mark.parametrize("model", ["qwen3-8b", "./nowhere", "made/of/parts"])
-def test_a_model_that_is_not_there_is_a_message(run: Run, tmp_path: Path, model: str) -> None:
-    pytest.importorskip("toolorchestra.algos.grpo", reason="needs the extra `train`", exc_type=ImportError)
-    output = run("train", "grpo", "--model", model, "--output", tmp_path / "run")
-    assert output.code == 2
-    assert f"got '{model}', which is neither" in output.err
-
-
-def test_a_folder_that_holds_no_model_is_a_message(run: Run, tmp_path: Path) -> None:
-    pytest.importorskip("toolorchestra.algos.grpo", reason="needs the extra `train`", exc_type=ImportError)
-    output = run("train", "grpo", "--model", tmp_path, "--output", tmp_path / "run")
-    assert output.code == 2
-    assert "cannot be loaded" in output.err
 
 
 def test_a_file_that_holds_no_episodes_is_a_message(run: Run, folder: str, tmp_path: Path) -> None:
