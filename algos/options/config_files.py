@@ -201,6 +201,7 @@ def parse_options(
         OptionError: The file holds what is no option, or a value of another type; or the options cannot be used.
         SystemExit: The command line holds such a thing, or asks for help.
     """
+    from toolorchestra.algos.options.help_groups import grouped
     from toolorchestra.algos.options.options import RARE, CommandLine
 
     words = list(sys.argv[1:] if arguments is None else arguments)
@@ -213,10 +214,8 @@ def parse_options(
     dataclass(made)
     if not {"-h", "--help", "--help-all"}.isdisjoint(words):
         hints = {} if "--help-all" in words else typing.get_type_hints(kind, include_extras=True)
-        rare = {name: hint for name, hint in hints.items() if RARE in getattr(hint, "__metadata__", ())}
-        suppress: Any = tyro.conf.Suppress
-        made.__annotations__ = {name: suppress[hint] for name, hint in rare.items()}
-        given, words = (), ["--help"]
+        rare = {name for name, hint in hints.items() if RARE in getattr(hint, "__metadata__", ())}
+        made, given, words = grouped(made, rare), (), ["--help"]
     read = tyro.cli(made, prog=prog, description=inspect.getdoc(kind), args=[*given, *words], console_outputs=shown)
     options = kind(**{one.name: getattr(read, one.name) for one in dataclasses.fields(kind) if one.init})
     if read.smoke:

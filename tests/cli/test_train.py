@@ -21,6 +21,7 @@ from toolorchestra.algos.options.config_files import (
     recipe_file,
     recipe_names,
 )
+from toolorchestra.algos.options.help_groups import GROUPS
 
 Run = Callable[..., Any]
 MULTI_AGENT = "MSARL-Math-v0"
@@ -54,6 +55,21 @@ def test_help_shows_at_most_40_options_and_help_all_every_one(run: Run, learner:
     assert shown < everything
     assert {"help-all", "config", "env", "steps" if learner != "tmatr" else "stage-steps"} <= shown
     assert len(shown) <= 40
+
+
+def test_help_shows_options_in_groups_the_model_first(run: Run) -> None:
+    groups = [f"{group} options" for group in GROUPS]
+    for flag in ("--help", "--help-all"):
+        text = run("train", "grpo", flag).out
+        assert re.findall(r"^\W+ ([a-z ]*options) ", text, re.MULTILINE) == ["options", *groups]
+        assert text.index(" --model ") < text.index(" --start ") < text.index(" --env ") < text.index(" --steps ")
+
+
+def test_groups_name_options_that_some_learner_has_each_once() -> None:
+    of_learners = {field.name for learner in LEARNERS for field in dataclasses.fields(options_of(learner))}
+    listed = " ".join(GROUPS.values()).split()
+    assert len(listed) == len(set(listed))
+    assert set(listed) <= of_learners | {"config", "smoke", "help_all"}
 
 
 def test_an_option_that_help_does_not_show_is_read_all_the_same(run: Run) -> None:
