@@ -39,7 +39,7 @@ class Activity:
         slowest: Seconds between two calls of `show`, which come less and less often.
     """
 
-    def __init__(self, show: Callable[[int, str], None], slowest: float = 30.0) -> None:
+    def __init__(self, show: Callable[[int, str], None], slowest: float = 10.0) -> None:
         self.done = 0
         self._show, self._slowest = show, slowest
         self._ended = threading.Event()

@@ -260,10 +260,10 @@ class SingleAgentTrainer(Trainer[TrainGRPO, PolicyScores]):
 
     def evaluate(self, step: int) -> PolicyScores:
         """Play held-out tasks, sampled and greedily."""
-        samples, tasks = self.config.eval_samples, len(self.held_out)
+        samples, tasks = self.config.samples, len(self.held_out)
         names = {0: "episodes-start.jsonl", self.total: "episodes.jsonl"}
         record = self.config.output / names.get(step, f"episodes-{step}.jsonl")
-        self.log.say(f"Held-out episodes: {tasks * (samples + 1)}")
+        self.log.say(self.config.announcement(tasks, self.engine.max_ids))
         self.generation.sync(self.policy)
         play = partial(evaluate, self.engine, self.policy, self.held_out, generation=self.generation)
         with self.log.watch("Held-out episodes", tasks * (samples + 1)) as count:
@@ -299,7 +299,7 @@ class SingleAgentTrainer(Trainer[TrainGRPO, PolicyScores]):
         self.reward_gain = self._gain(rewards_of)
         summary: dict[str, Any] = {
             "tasks": len(self.held_out),
-            "samples": config.eval_samples,
+            "samples": config.samples,
             "gain": self.gain._asdict(),
             "reward_gain": self.reward_gain._asdict(),
             "greedy": self.greedy,
@@ -328,7 +328,7 @@ class SingleAgentTrainer(Trainer[TrainGRPO, PolicyScores]):
         """Return the outcomes of a random policy and of the oracle, where the environment has tasks for them."""
         if not hasattr(type(self.env.unwrapped), "task"):
             return {}
-        samples = self.config.eval_samples
+        samples = self.config.samples
         repeated = [start for start in self.held_out for _ in range(samples)]
         config = self.config
         play = partial(

@@ -181,7 +181,7 @@ class MultiAgentTrainer(Trainer[TrainTeam, Scores]):
     ) -> None:
         super().__init__(config, phase)
         self.make_learner = make_learner
-        if config.eval_samples:
+        if config.samples:
             self.milestones |= set(evaluate_at)
         self.env = config.make_env()
         self.generation = make_team_generation(config, config.policies(self.env))
@@ -235,10 +235,10 @@ class MultiAgentTrainer(Trainer[TrainTeam, Scores]):
         """Play held-out tasks, and write the scores to ``heldout`` for a run that is resumed."""
         names = {0: "episodes-start.jsonl", self.total: "episodes.jsonl"}
         record = self.config.output / names.get(step, f"episodes-{step}.jsonl")
-        samples = self.config.eval_samples
+        samples = self.config.samples
         self.learner.sync()
         total = len(self.held_out) * (samples + 1)
-        self.log.say(f"Held-out episodes: {total}")
+        self.log.say(self.config.announcement(len(self.held_out), self.engine.max_ids))
         with self.log.watch("Held-out episodes", total) as count:
             scores = evaluate_agents(
                 self.engine,
@@ -291,7 +291,7 @@ class MultiAgentTrainer(Trainer[TrainTeam, Scores]):
             self.judge(0)
             if distributed.is_main():
                 scores = self.scores[0]
-                summary = {"tasks": len(scores.by_task), "samples": config.eval_samples, "start": _described(scores)}
+                summary = {"tasks": len(scores.by_task), "samples": config.samples, "start": _described(scores)}
                 write_whole(config.output / "heldout.json", json.dumps(summary, indent=2) + "\n")
                 self.log.say(
                     f"Untrained on {len(scores.by_task)} tasks: sampled {_percent(scores.by_task)}, greedy "
@@ -334,7 +334,7 @@ class MultiAgentTrainer(Trainer[TrainTeam, Scores]):
     def conclude(self) -> None:
         """Compare with the start."""
         before, after, name = self.scores[0], self.scores[self.total], self.phase.upper()
-        samples = self.config.eval_samples
+        samples = self.config.samples
         greedy = paired_bootstrap(after.greedy_by_task, before.greedy_by_task)
         summary: dict[str, Any] = {"tasks": len(before.by_task), "samples": samples, "gain": self.gain._asdict()}
         summary |= {"greedy_gain": greedy._asdict(), "start": _described(before), name: _described(after)}

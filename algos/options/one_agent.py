@@ -101,8 +101,8 @@ class TrainGRPO(ClippedOptions):
     """Train a policy with GRPO; without `model`, make, warm-start and train the built-in one."""
 
     many_processes = True
-    default_ids = (1024, 32_000)
-    default_turn_ids = (64, 8_000)
+    default_ids = (1024, 16_000)
+    default_samples = (4, 1)
 
     env: str = "ToolOrchestra-Restaurant-v0"
     """Gymnasium id of the environment, folder of a domain, or JSONL file of tasks."""
@@ -163,7 +163,6 @@ class TrainGRPO(ClippedOptions):
     track_kl: Rare[bool | None] = None
     """Report the divergence from the starting policy, which needs a copy of it unless `beta` has one already, or it is
     under adapters; None: for built-in models, whose copy takes little memory, and for adapters."""
-    eval_samples: int = 4
     eval_every: Rare[int | None] = None
 
     def __post_init__(self) -> None:

@@ -298,12 +298,14 @@ class TrainOptions(LearnerOptions):
     Attributes:
         default_ids: The default of `max_ids` of built-in models, and of others.
         default_turn_ids: Likewise that of `max_turn_ids`.
+        default_samples: Likewise that of `eval_samples`.
     """
 
     builtin_rate = 3e-4
     model_rate = 1e-6
     default_ids: ClassVar[tuple[int, int]] = (512, 16_000)
     default_turn_ids: ClassVar[tuple[int, int]] = (64, 1024)
+    default_samples: ClassVar[tuple[int, int]] = (8, 1)
 
     start: Path | None = None
     """Folder of policies to start from (the ``start`` or ``final`` of another run) instead of making them."""
@@ -317,11 +319,10 @@ class TrainOptions(LearnerOptions):
     temperature: float = 1.0
     """Sampling temperature of rollouts."""
     max_turn_ids: int | None = None
-    """Maximum number of tokens of a turn; None: 64 for built-in models, 1024 for others; with GRPO for one agent 64 and
-    8000."""
+    """Maximum number of tokens of a turn; None: 64 for built-in models, 1024 for others."""
     max_ids: int | None = None
     """Maximum number of tokens of an agent in an episode, at most what the models can read; None: 512 for built-in
-    models, 16000 for others, with GRPO for one agent 1024 and 32000, and less where a model cannot read as many."""
+    models (with GRPO for one agent 1024), 16000 for others, and less where a model cannot read as many."""
     in_flight: Rare[int] = 128
     """Maximum number of episodes played at a time in each process; fewer, if `memory` has not room for as many long
     episodes."""
@@ -336,8 +337,9 @@ class TrainOptions(LearnerOptions):
     """Share of the GPU's memory for ``vllm-colocate``."""
     eval_split: Rare[str] = "test"
     """Held-out split."""
-    eval_samples: int = 8
-    """Sampled episodes per held-out task; 0: no evaluation."""
+    eval_samples: int | None = None
+    """Sampled episodes per held-out task, beside a greedy one; 0: no evaluation. None: 8 for built-in models, with GRPO
+    for one agent 4; 1 for others."""
     eval_tasks: int | None = None
     """Maximum of held-out tasks to evaluate on, spread over the split; None: all for built-in models, 8 for others."""
     eval_every: Rare[int | None] = 0
@@ -377,9 +379,22 @@ class TrainOptions(LearnerOptions):
         return spread(starts, most)
 
     @property
+    def samples(self) -> int:
+        """Sampled episodes per held-out task, their default resolved."""
+        return self.default_samples[0 if self.small else 1] if self.eval_samples is None else self.eval_samples
+
+    def announcement(self, tasks: int, longest: int) -> str:
+        """Return the line that says how much an evaluation on so many tasks plays, in rows of at most `longest` ids."""
+        each = f"greedily and {self.samples} sampled for each of {tasks} tasks"
+        return (
+            f"Held-out episodes: {tasks * (self.samples + 1)}, {each}; at most {longest:,} tokens each and "
+            f"{min(self.turn_ids, longest):,} a turn (--eval-samples, --eval-tasks, --max-ids, --max-turn-ids)"
+        )
+
+    @property
     def milestones(self) -> set[int]:
         """The numbers of batches of rollouts after which the policies are evaluated."""
-        if not self.eval_samples:
+        if not self.samples:
             return set()
         quarter = self.total // 4 if self.small else 0
         every = quarter if self.eval_every is None else self.eval_every

@@ -41,8 +41,6 @@ class TrainTeam(TrainOptions):
     """Kinds of these tasks (the `intent` of a task); empty for all."""
     questions: int = 8
     """Questions per batch of rollouts."""
-    eval_samples: int = 8
-    """Sampled episodes per held-out task (k of pass@k and maj@k)."""
     evaluate_only: Rare[bool] = False
     """Evaluate the policies that training would start from (an untrained team), and train nothing."""
     servers: Rare[dict[str, str]] = field(default_factory=dict)
@@ -51,7 +49,7 @@ class TrainTeam(TrainOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.evaluate_only and (self.resume or not self.eval_samples):
+        if self.evaluate_only and (self.resume or not self.samples):
             raise OptionError("`evaluate_only` needs `eval_samples` above 0, and has nothing to resume.")
         if self.servers and self.sampler != "vllm-server":
             raise OptionError(

@@ -72,15 +72,15 @@ def test_the_context_is_what_the_configuration_says(config: Any, context: int | 
     ("options", "contexts", "expected"),
     [
         (TrainGRPO(model="m"), [8192], 8192),
-        (TrainGRPO(model="m"), [131_072], 32_000),
-        (TrainGRPO(model="m"), [None], 32_000),
+        (TrainGRPO(model="m"), [131_072], 16_000),
+        (TrainGRPO(model="m"), [None], 16_000),
         (TrainGRPO(model="m", max_ids=700), [8192], 700),
         (TrainGRPO(model="m", max_ids=8192), [8192], 8192),
         (TrainMultiGRPO(env="TMATR-Math-v0", model="m"), [8192, 1024, None], 1024),
         (TrainTMATR(), [BUILTIN_CONTEXT], 512),
         (TrainGRPO(), [BUILTIN_CONTEXT], 1024),
         (TrainSFT(model="m"), [1024], 1024),
-        (TrainGRPO(model="m"), [], 32_000),
+        (TrainGRPO(model="m"), [], 16_000),
     ],
 )
 def test_a_row_is_never_longer_than_what_every_model_reads(options: Any, contexts: Any, expected: int) -> None:

