@@ -18,6 +18,7 @@ Each command is a dataclass in a module of its name, or in a folder of it:
 
 `main` puts them together. They share `options` (types, bounds, groups of commands), `environments` (environments by
 name), `files` (JSON, recorded episodes and files to write) and `display/` (tables and progress bars), which needs rich.
+Shells complete them by `completion`.
 """
 
 import lazy_loader

@@ -1,6 +1,7 @@
 from . import (
     build as build,
     compare as compare,
+    completion as completion,
     display as display,
     environments as environments,
     envs as envs,

@@ -36,7 +36,9 @@ from toolorchestra.toolscale.common.visible import visible
 from toolorchestra.toolscale.common.writing import check_place, out_of_room
 
 _DESCRIPTION = """\
-The Gymnasium for LLM orchestration: play, record, check and train on tasks with tools, databases and costs."""
+The Gymnasium for LLM orchestration: play, record, check and train on tasks with tools, databases and costs.
+
+Beside the commands: `--version`, and `--print-completion bash` (or zsh), whose output lets the shell complete."""
 _GROUPS = {
     "synth": "Make a domain (`synth FOLDER`), tasks, and data to learn from.",
     "experts": "Look at experts (`list`, `show`, `tool-config`), evaluate them (`ask`), fit and describe them.",
@@ -93,7 +95,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         print(f"toolorchestra {__version__}")
         return 0
+    if given[:1] == ["--print-completion"]:
+        return _print_completion(*given[1:2])
     return run_command(Command, given, "toolorchestra", _DESCRIPTION)
+
+
+def _print_completion(shell: str = "") -> int:
+    """Print by what a shell completes the command; return the exit status."""
+    from toolorchestra.cli.completion import completion
+
+    try:
+        print(completion(shell, Command), end="")
+    except UnknownNameError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
 
 
 def run_command(commands: Any, given: Sequence[str], prog: str, description: str) -> int:

@@ -113,11 +113,43 @@ def test_a_folder_called_almost_like_a_command_is_a_folder(
     assert run("synth", "taskz", "--from-sqlite", "my.db").code == 0
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh"])
-def test_shells_complete_commands_and_options(run: Run, shell: str):
-    script = run("--tyro-print-completion", shell).out
-    assert all(word in script for word in ("rollout", "compare", "--env-options", "tool-config"))
-    assert f"toolorchestra --tyro-write-completion {shell} " in DOCUMENT.read_text(encoding="utf-8")
+@pytest.mark.parametrize(
+    ("line", "completed"),
+    [
+        ("ro", "rollout"),
+        ("synth ta", "tasks"),
+        ("synth select h", "hard"),
+        ("experts tool", "tool-config"),
+        ("rollout --policy", "--policy --policy-options"),
+        ("rollout ToolOrchestra-Rest", "ToolOrchestra-Restaurant-v0"),
+        ("rollout ToolOrchestra-Restaurant-v0 --split te", "test test_intents"),
+        ("init pro", "protocol"),
+        ("train gr", "grpo"),
+        ("train grpo --model x --learning", "--learning-rate"),
+        ("train tmatr --env TMATR-Ma", "TMATR-Math-v0"),
+        ("train sft --precision ", "fp32 bf16"),
+        ("view my", "my.jsonl"),
+    ],
+)
+def test_bash_completes_commands_options_and_values(run: Run, tmp_path: Path, line: str, completed: str):
+    (tmp_path / "my.jsonl").touch()
+    script = f"""{run("--print-completion", "bash").out}
+COMP_WORDS=(toolorchestra {line}{" ''" if line.endswith(" ") else ""})
+COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
+_toolorchestra
+[[ ${{#COMPREPLY[@]}} == 0 ]] && COMPREPLY=($(compgen -f -- "${{COMP_WORDS[COMP_CWORD]}}"))
+echo "${{COMPREPLY[@]}}"
+"""
+    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, check=True, text=True)
+    assert (done.stdout.strip(), done.stderr) == (completed, "")
+
+
+def test_the_help_and_the_page_say_how_shells_complete(run: Run):
+    page = DOCUMENT.read_text(encoding="utf-8")
+    assert "--print-completion bash" in " ".join(run("--help").out.split())
+    assert all(f"source <(toolorchestra --print-completion {shell})" in page for shell in ("bash", "zsh"))
+    assert run("--print-completion", "zsh").out.startswith("autoload -Uz bashcompinit && bashcompinit\n")
+    assert run("--print-completion", "fish").err.endswith("Known: bash, zsh.\n")
 
 
 def test_an_interruption_ends_without_a_traceback(run: Run, monkeypatch: pytest.MonkeyPatch):
@@ -185,7 +217,7 @@ def test_the_documentation_names_every_subcommand_and_only_options_that_exist():
     options = {name for command in COMMANDS.values() if command for name in get_type_hints(command)}
     of_learners = {"share", "config", "smoke", "help_all"}
     named = {name.replace("-", "_") for name in re.findall(r"--([a-z][a-z-]*)", text)}
-    assert named <= options | of_learners | {"help", "tyro_write_completion"}
+    assert named <= options | of_learners | {"help", "print_completion"}
 
 
 def test_the_examples_of_the_documentation_run(
