@@ -16,8 +16,9 @@ import toolorchestra.algos  # noqa: F401 - first, also when run as a script: it 
 # isort: split
 import random
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import gymnasium as gym
 
@@ -25,8 +26,9 @@ from toolorchestra.agents.builtin.design_renderer import DesignRenderer
 from toolorchestra.agents.builtin.model import TokenPolicy, build_renderer, prepare_torch
 from toolorchestra.algos import team_sft
 from toolorchestra.algos.activity import Watch, unwatched
-from toolorchestra.algos.data.augmentation import LabelledRow, sft_rows
-from toolorchestra.algos.data.demonstrations import Demonstration, demonstrate
+from toolorchestra.algos.data.augmentation import sft_rows
+from toolorchestra.algos.data.demonstrations import Candidates, Demonstration, candidates, demonstrate
+from toolorchestra.algos.data.drawn_rows import DemonstrationPool, DrawnRows, Rows
 from toolorchestra.algos.data.general_reasoning import general_demonstrations
 from toolorchestra.algos.data.round_trip import require_round_trip
 from toolorchestra.algos.hardware import distributed
@@ -39,6 +41,7 @@ from toolorchestra.algos.trainer import Report, checkpoint_to_resume, open_run, 
 from toolorchestra.envs.registration import is_multiagent
 from toolorchestra.envs.starts import make_env, starts
 
+T = TypeVar("T")
 NOISY_FROM, NOISY_SHARE = 0.75, 0.5
 """Point of the training from which noisy episodes are used, and their share: until then a model learns the format."""
 
@@ -59,30 +62,60 @@ def build_policy(
 def teach(config: TrainSFT, report: Report = lambda step, metrics: None, watch: Watch = unwatched) -> TokenPolicy:
     """Make or load a policy, teach it as `config` says, and return it; `watch` shows how far what comes before is."""
     prepare_torch(config.torch_threads)
-    rng = random.Random(config.seed)
     env = make_env(config.env, config.environment_options)
-    good, noisy = distributed.from_main(lambda: demonstrate(env, config, watch))
-    general = distributed.from_main(lambda: _general(config))
-    policy = start_policy(config, config.model) if config.model else build_policy(env, good, noisy, seed=config.seed)
-    require_round_trip(env, policy.renderer, next(iter(starts(env, "train", config.levels).values()))[0])
-    env.close()
-    if not config.steps:
-        return policy
-    config.set_up(policy.model)
-
-    def pick(at: float) -> Sequence[Demonstration]:
-        if general and rng.random() < config.general_share:
-            return general
-        return noisy if noisy and at >= NOISY_FROM and rng.random() < NOISY_SHARE else good
-
-    count, every = config.steps * config.batch, [*good, *noisy, *general]
-    with watch("Rows", count) as made:
-        rows = sft_rows(policy.renderer, every, rows=count, rng=rng, curriculum=config.small, pick=pick, count=made)
-    fit_rows(policy, rows, config, report)
+    try:
+        policy, rows = _builtin(env, config, watch) if config.model is None else _given(env, config, config.model)
+        require_round_trip(env, policy.renderer, next(iter(starts(env, "train", config.levels).values()))[0])
+        if config.steps:
+            config.set_up(policy.model)
+            fit_rows(policy, rows, config, report)
+    finally:
+        env.close()
     return policy
 
 
-def fit_rows(policy: TokenPolicy, rows: Sequence[LabelledRow], config: TrainSFT, report: Report) -> None:
+def _builtin(env: gym.Env[Any, Any], config: TrainSFT, watch: Watch) -> tuple[TokenPolicy, Rows]:
+    """Return a built-in model, and its rows, augmented; all demonstrations are made first, as its words are theirs."""
+    good, noisy = distributed.from_main(lambda: demonstrate(env, config, watch))
+    policy, rng = build_policy(env, good, noisy, seed=config.seed), random.Random(config.seed)
+    pick, count = partial(_pick, good, noisy), config.steps * config.batch
+    with watch("Rows", count) as made:
+        rows = sft_rows(
+            policy.renderer,
+            [*good, *noisy],
+            rows=count,
+            rng=rng,
+            curriculum=True,
+            pick=lambda at: pick(at, rng),
+            count=made,
+        )
+    return policy, rows
+
+
+def _given(env: gym.Env[Any, Any], config: TrainSFT, model: str) -> tuple[TokenPolicy, Rows]:
+    """Return a policy of a given model, and its rows, which are made when they are needed."""
+    policy = start_policy(config, model)
+    good, noisy = candidates(env, config)
+    taught = DemonstrationPool(good, policy)
+    pools = [taught, DemonstrationPool(noisy, policy, otherwise=taught)]
+    if config.general:
+        found = general_demonstrations(config.general, min_score=config.general_min_score, limit=config.general_limit)
+        pools.append(DemonstrationPool(Candidates.of(found), policy))
+
+    def pick(at: float, rng: random.Random) -> DemonstrationPool:
+        if config.general and rng.random() < config.general_share:
+            return pools[2]
+        return _pick(pools[0], pools[1] if noisy.count else None, at, rng)
+
+    return policy, DrawnRows(config.steps * config.batch, config.seed, pools, pick)
+
+
+def _pick(good: T, noisy: T | None, at: float, rng: random.Random) -> T:
+    """Return what a row is drawn from, at a point from 0 to 1 of the training."""
+    return noisy if noisy and at >= NOISY_FROM and rng.random() < NOISY_SHARE else good
+
+
+def fit_rows(policy: TokenPolicy, rows: Rows, config: TrainSFT, report: Report) -> None:
     """Train a policy in place on rows, as the options of a run say; see `fit`."""
     fit(
         policy,
@@ -98,16 +131,9 @@ def fit_rows(policy: TokenPolicy, rows: Sequence[LabelledRow], config: TrainSFT,
     )
 
 
-def _general(config: TrainSFT) -> list[Demonstration]:
-    """Return the general reasoning data to learn from beside the episodes."""
-    if not config.general:
-        return []
-    return general_demonstrations(config.general, min_score=config.general_min_score, limit=config.general_limit)
-
-
 def fit(
     policy: TokenPolicy,
-    rows: Sequence[LabelledRow],
+    rows: Rows,
     config: LearnerOptions,
     *,
     output: Path,
@@ -124,7 +150,8 @@ def fit(
     seed are those of `config`. Checkpoints are written to `output` every `save_every` steps (0: never), with
     `model_card` beside them; `resume` is one to continue from.
     """
-    require_readable((ids for ids, _ in rows), policy.model)
+    if not isinstance(rows, DrawnRows):
+        require_readable((ids for ids, _ in rows), policy.model)
     from datasets import Dataset
     from trl import SFTConfig
 
@@ -153,13 +180,16 @@ def fit(
     trainer = MicroBatchSFTTrainer(
         model=trained(policy.model),
         args=arguments,
-        train_dataset=Dataset.from_list([{"input_ids": ids, "labels": labels} for ids, labels in rows]),
+        train_dataset=Dataset.from_dict({name: [[n] for n in range(len(rows))] for name in ("input_ids", "labels")}),
         processing_class=policy.tokenizer,
         callbacks=[Reporter(report)],
     )
+    trainer.rows = rows
     trainer.model_card = model_card
     trainer.gib, trainer.micro_batch = config.memory, config.micro_batch
     run_trainer(trainer, policy.model, resume)
+    if isinstance(rows, DrawnRows):
+        rows.warn_of_long()
 
 
 def train(config: TrainSFT) -> None:

@@ -7,7 +7,7 @@ as memory has room for, with the same loss and gradient.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,6 +21,7 @@ from trl import GRPOTrainer, SFTTrainer
 from toolorchestra.agents.builtin.adapters import AdaptedModel
 from toolorchestra.agents.builtin.model import ADAPTER_CONFIG
 from toolorchestra.algos.activity import Count, Watch, unwatched
+from toolorchestra.algos.data.drawn_rows import Rows
 from toolorchestra.algos.hardware import distributed, memory, sharding
 from toolorchestra.algos.hardware.batching import bundles, sharing_bundles
 from toolorchestra.algos.hardware.logits import base_model, hidden_states, in_chunks, shared_prefix, shares_prefix
@@ -229,7 +230,26 @@ class _Bundling:
 
 
 class MicroBatchSFTTrainer(_WholeCheckpoints, _Bundling, SFTTrainer):
-    """`SFTTrainer` that computes logits of labelled positions only, in bundles and chunks."""
+    """`SFTTrainer` that computes logits of labelled positions only, in bundles and chunks.
+
+    The data set has the numbers of `rows`, each of which is asked for when the batch with it is collated.
+    """
+
+    rows: Rows
+
+    def get_train_dataloader(self) -> Any:
+        """Return the batches, with rows in place of their numbers."""
+        collate = self.data_collator
+
+        def collated(numbered: Sequence[Mapping[str, Sequence[int]]]) -> Any:
+            rows = (self.rows[row["input_ids"][0]] for row in numbered)
+            return collate([{"input_ids": ids, "labels": labels} for ids, labels in rows])
+
+        self.data_collator = collated
+        try:
+            return super().get_train_dataloader()
+        finally:
+            self.data_collator = collate
 
     def compute_loss(self, model: Any, inputs: Any, *_: Any, **__: Any) -> Tensor:
         """Return the mean cross-entropy over the labels of a batch."""

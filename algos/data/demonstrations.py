@@ -5,9 +5,8 @@ They are encoded by the policy's renderer exactly as the rollout engine would la
 
 from __future__ import annotations
 
-import itertools
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from toolorchestra.agents.messages.tool_lines import tools_beside
 from toolorchestra.agents.policies.base import Policy
 from toolorchestra.agents.policies.exploration import ExplorerPolicy, QueryingOraclePolicy
 from toolorchestra.agents.policies.reference import NoisyOraclePolicy, OraclePolicy
-from toolorchestra.algos.activity import Watch, unwatched
+from toolorchestra.algos.activity import Count, Watch, unwatched
 from toolorchestra.algos.options.one_agent import TeacherName, TrainSFT
 from toolorchestra.envs.masorchestra.teacher import DesignTeacher
 from toolorchestra.envs.records.episode import Episode, read_episodes
@@ -33,6 +32,8 @@ from toolorchestra.envs.run_episodes import EnvPool, run_policies
 from toolorchestra.envs.starts import EpisodeStart, starts
 from toolorchestra.toolscale.common.errors import OptionError
 
+Play = Callable[[gym.Env[Any, Any], Policy, Sequence[EpisodeStart]], Iterator["Demonstration"]]
+"""How a policy demonstrates episodes: all of each, or the first message."""
 _RESPONSES = re.compile(r"<tool_response>\n(.*?)\n</tool_response>", re.DOTALL)
 
 
@@ -41,7 +42,8 @@ class Demonstration:
     """An episode to learn from; the last message of the conversation is the assistant's.
 
     `tools` are the OpenAI function schemas that the policy was shown beside the messages. The first `context` messages
-    are only read: the policy's own among them were written in another conversation (`Play.rewrite`).
+    are only read: the policy's own among them were written in another conversation (`Play.rewrite`). Of several agents
+    `agent` is the one whose side it is.
     """
 
     messages: tuple[Message, ...]
@@ -49,6 +51,7 @@ class Demonstration:
     difficulty: int = 0
     solved: bool = True
     context: int = 0
+    agent: str = ""
 
 
 def demonstrated(env: gym.Env[Any, Any], policy: Policy, plays: Sequence[EpisodeStart]) -> Iterator[Demonstration]:
@@ -162,15 +165,37 @@ def encode(renderer: Renderer, demonstration: Demonstration) -> tuple[list[int],
     return ids, mask
 
 
-def demonstrate(
-    env: gym.Env[Any, Any], config: TrainSFT, watch: Watch = unwatched
-) -> tuple[list[Demonstration], list[Demonstration]]:
-    """Return solved episodes (the oracle's or recorded ones) and the noisy oracle's; `watch` shows how far that is."""
+@dataclass(frozen=True)
+class Candidates:
+    """Episodes to learn from by their number, each played when it is asked for (`make`); some give no demonstration."""
+
+    count: int
+    make: Callable[[int], Sequence[Demonstration]]
+
+    @classmethod
+    def of(cls, demonstrations: Sequence[Demonstration]) -> Candidates:
+        """Return demonstrations that are there already."""
+        return cls(len(demonstrations), lambda number: [demonstrations[number]])
+
+    def all(self, count: Count = lambda done: None) -> list[Demonstration]:
+        """Play all episodes in their order, and return the demonstrations; `count` is called with how many are over."""
+        found: list[Demonstration] = []
+        for number in range(self.count):
+            found += self.make(number)
+            count(number + 1)
+        return found
+
+
+def candidates(env: gym.Env[Any, Any], config: TrainSFT) -> tuple[Candidates, Candidates]:
+    """Return the episodes to learn from, recorded or of a teacher that suits the environment, and noisy ones.
+
+    Only what is solved is learnt from, but for noisy episodes, whose mistakes are part of them.
+    """
     if config.episodes:
         found = [d for file in config.episodes for d in recorded(file, env) if d.solved]
         if not found:
             raise OptionError(f"No solved, answered episode in {', '.join(map(str, config.episodes))}.")
-        return found, []
+        return Candidates.of(found), Candidates.of(())
     if not hasattr(type(env.unwrapped), "task"):
         raise OptionError(
             f"{config.env} has no reference trajectories for the oracles to play. Record episodes with `toolorchestra "
@@ -179,31 +204,45 @@ def demonstrate(
     plays = [start for level in starts(env, "train", config.levels).values() for start in level]
     teacher = config.teacher or suitable_teacher(env.reset(options={"task_id": plays[0].options["task_id"]})[1])
     several = [replace(start, seed=number) for number in range(config.replays) for start in plays]
-    noisy: Iterator[Demonstration] = iter(())
+
+    def played(policy: Policy, plays: Sequence[EpisodeStart], play: Play = demonstrated) -> Candidates:
+        return Candidates(len(plays), lambda number: list(play(env, policy, [plays[number]])))
+
+    def solved(policy: Policy, plays: Sequence[EpisodeStart]) -> Candidates:
+        tried = played(policy, plays)
+        return Candidates(tried.count, lambda number: [one for one in tried.make(number) if one.solved])
+
     match teacher:
         case "explorer":
-            good, total = demonstrated(env, ExplorerPolicy(config.seed), plays), len(plays)
+            return solved(ExplorerPolicy(config.seed), plays), Candidates.of(())
         case "designer":
-            good = first_messages(env, DesignTeacher(config.seed), several)
-            noisy = first_messages(env, DesignTeacher(config.seed, config.error), several)
-            total = 2 * len(several)
+            right, wrong = DesignTeacher(config.seed), DesignTeacher(config.seed, config.error)
+            return played(right, several, first_messages), played(wrong, several, first_messages)
         case "asking":
-            good = demonstrated(env, QueryingOraclePolicy(config.seed, 0.0, config.ask), several)
-            noisy = demonstrated(env, QueryingOraclePolicy(config.seed, config.error, config.ask), several)
-            total = 2 * len(several)
+            asking, erring = (QueryingOraclePolicy(config.seed, error, config.ask) for error in (0.0, config.error))
+            return solved(asking, several), played(erring, several)
         case _:
-            good = demonstrated(env, OraclePolicy(), plays)
-            noisy = demonstrated(env, NoisyOraclePolicy(config.seed, config.error), plays * config.replays)
-            total = len(plays) + len(several)
-    with watch("Demonstrations", total) as count:
-        numbers = itertools.count(1)
+            again = plays * config.replays if config.small else several
+            return solved(OraclePolicy(), plays), played(NoisyOraclePolicy(config.seed, config.error), again)
 
-        def counted(found: Iterator[Demonstration]) -> Iterator[Demonstration]:
-            for one in found:
-                count(next(numbers))
-                yield one
 
-        return [one for one in counted(good) if one.solved], list(counted(noisy))
+def demonstrate(
+    env: gym.Env[Any, Any], config: TrainSFT, watch: Watch = unwatched
+) -> tuple[list[Demonstration], list[Demonstration]]:
+    """Play all `candidates`, and return solved episodes and noisy ones; `watch` shows how far that is.
+
+    Raises:
+        OptionError: No episode was solved.
+    """
+    good, noisy = candidates(env, config)
+    with watch("Demonstrations", good.count + noisy.count) as count:
+        found = good.all(count), noisy.all(lambda done: count(good.count + done))
+    if not found[0]:
+        raise OptionError(
+            f"None of {good.count} episodes of the teacher in {config.env} was solved: there is nothing to learn from. "
+            "Give other tasks (`difficulty`), another `teacher`, or solved `episodes`."
+        )
+    return found
 
 
 def suitable_teacher(info: Mapping[str, Any]) -> TeacherName:
