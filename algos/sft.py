@@ -2,11 +2,12 @@
 
     python algos/sft.py                                   the built-in model on the restaurant
     python algos/sft.py --env ID --model PATH             any environment, any causal language model
-    python algos/sft.py --env TMATR-Math-v0 --episodes FILE     each agent, on its side (`toolorchestra.algos.team_sft`)
+    python algos/sft.py --env TMATR-Math-v0               each agent, on its side (`toolorchestra.algos.team_sft`)
 
 The policy's renderer encodes the demonstrations (`toolorchestra.algos.data.demonstrations`) once into ids and labels
 (−100 on everything the environment wrote); TRL's `SFTTrainer` trains on these, without template or re-tokenisation. For
-the built-in model they are augmented (`toolorchestra.algos.data.augmentation`), for ``--model`` they are not.
+the built-in model they are augmented (`toolorchestra.algos.data.augmentation`); for ``--model`` they are not, and are
+made as they are needed (`toolorchestra.algos.data.drawn_rows`).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import gymnasium as gym
 
 from toolorchestra.agents.builtin.design_renderer import DesignRenderer
 from toolorchestra.agents.builtin.model import TokenPolicy, build_renderer, prepare_torch
+from toolorchestra.agents.builtin.text_model import builtin_text_policy
 from toolorchestra.algos import team_sft
 from toolorchestra.algos.activity import Watch, unwatched
 from toolorchestra.algos.data.augmentation import sft_rows
@@ -55,6 +57,8 @@ def build_policy(
     tools = {tool["function"]["name"]: tool for d in good for tool in d.tools}.values()
     if DesignRenderer.speaks(tools):
         return TokenPolicy.built_in(DesignRenderer.build(tools), seed=seed)
+    if not tools:
+        return builtin_text_policy([d.messages for d in (*good, *noisy)], seed=seed)
     renderer = build_renderer(tools, [d.messages for d in (*good, *noisy)], worlds.values())
     return TokenPolicy.built_in(renderer, seed=seed)
 
@@ -150,8 +154,9 @@ def fit(
     seed are those of `config`. Checkpoints are written to `output` every `save_every` steps (0: never), with
     `model_card` beside them; `resume` is one to continue from.
     """
-    if not isinstance(rows, DrawnRows):
-        require_readable((ids for ids, _ in rows), policy.model)
+    drawn = rows if isinstance(rows, DrawnRows) else None
+    if drawn is None:
+        require_readable((rows[n][0] for n in range(len(rows))), policy.model)
     from datasets import Dataset
     from trl import SFTConfig
 
@@ -175,7 +180,7 @@ def fit(
         train_sampling_strategy="sequential",
         dataset_kwargs={"skip_prepare_dataset": True},
         max_length=None,
-        logging_steps=max(1, min(10, steps)),
+        logging_steps=1 if drawn else max(1, min(10, steps)),  # a step of a given model takes seconds
     )
     trainer = MicroBatchSFTTrainer(
         model=trained(policy.model),
@@ -188,8 +193,8 @@ def fit(
     trainer.model_card = model_card
     trainer.gib, trainer.micro_batch = config.memory, config.micro_batch
     run_trainer(trainer, policy.model, resume)
-    if isinstance(rows, DrawnRows):
-        rows.warn_of_long()
+    if drawn:
+        drawn.warn_of_long()
 
 
 def train(config: TrainSFT) -> None:

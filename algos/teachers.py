@@ -11,7 +11,11 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, Protocol
 
+import gymnasium as gym
+
+from toolorchestra.agents.policies.base import Info, Policy
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
+from toolorchestra.envs.multiagent.views import SingleAgentEnv
 from toolorchestra.envs.registration import protocol_module
 from toolorchestra.toolscale.common.errors import OptionError
 from toolorchestra.toolscale.tasks.task import Task
@@ -46,13 +50,30 @@ def teacher_of(env: MultiAgentEnv) -> Teacher:
     """
     own = (kind.__module__ for kind in type(env).__mro__ if kind.__module__.startswith(_ENVIRONMENTS))
     homes = dict.fromkeys((env.home, *(module.rpartition(".")[0] for module in own)))
-    teacher = next((found for home in homes if (found := _teacher(import_module(home)))), None)
+    teacher = next((found for home in homes if home and (found := _teacher(import_module(home)))), None)
     if teacher is None:
         raise OptionError(
-            f"{env.protocol} has no teacher, so built-in models cannot learn it: give models that can play it already "
-            f"(`--model PATH`), or a module {env.home}.teacher."
+            f"{env.protocol} has no teacher, so nobody can demonstrate it: give models that can play it already "
+            f"(`--model PATH`, without `--sft-steps`), recorded episodes, or a module {env.home}.teacher."
         )
     return teacher
+
+
+class ViewTeacher(Policy):
+    """The teacher of a protocol as the one agent that acts in a view (`SingleAgentEnv`)."""
+
+    privileged = True  # it reads the task
+
+    def reset(self, env: gym.Env[Any, Any], observation: str, info: Info) -> None:
+        """Begin an episode."""
+        super().reset(env, observation, info)
+        assert isinstance(env.unwrapped, SingleAgentEnv), "it acts in the view of one agent"
+        self._team = env.unwrapped.multi_agent_env
+        self._teacher = teacher_of(self._team)
+
+    def act(self, observation: str, info: Info) -> str:
+        """Return the right message."""
+        return self._teacher.teach(self._team.play)
 
 
 def teacher_options(env_id: str, hardness: float = 1.0) -> dict[str, Any]:

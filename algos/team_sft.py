@@ -1,9 +1,9 @@
-"""SFT of the agents of a game on recorded episodes, each on its own side (TMATR-HRL §4.1, App. D).
+"""SFT of the agents of a game, each on its own side of episodes (TMATR-HRL §4.1, App. D): recorded, or of a teacher.
 
 An agent learns the messages that it wrote in the solved episodes, after what it had read. Each policy is a run of its
 own in the folder ``OUTPUT/POLICY``; what they learnt is together in ``OUTPUT/final``, from which `train tmatr --start`
 and the other learners of several agents go on. Built-in models are made of the words of the episodes and of the tasks.
-Not covered: teachers' demonstrations, which are the warm start of those learners
+Not covered: the stages in which built-in models learn in the warm start of those learners
 (`toolorchestra.algos.data.warm_start`).
 """
 
@@ -19,13 +19,14 @@ from toolorchestra.agents.builtin.model import TokenPolicy, prepare_torch
 from toolorchestra.agents.builtin.text_model import builtin_text_policy
 from toolorchestra.agents.messages.model_message import Message
 from toolorchestra.algos.activity import Watch
-from toolorchestra.algos.data.augmentation import LabelledRow, sft_rows
-from toolorchestra.algos.data.demonstrations import Demonstration, until_last_action
-from toolorchestra.algos.data.warm_start import drawn_rows
+from toolorchestra.algos.data.demonstrations import Candidates, Demonstration, until_last_action
+from toolorchestra.algos.data.drawn_rows import DemonstrationPool, DrawnRows, Rows
+from toolorchestra.algos.data.warm_start import drawn_rows, taught_sides
 from toolorchestra.algos.hardware import distributed
 from toolorchestra.algos.options.one_agent import TrainSFT
 from toolorchestra.algos.options.precision import require_hardware, start_policy
 from toolorchestra.algos.options.several_agents import SHARED
+from toolorchestra.algos.teachers import demonstration_options
 from toolorchestra.algos.trainer import Report
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.records.episode import read_episodes
@@ -36,7 +37,7 @@ from toolorchestra.toolscale.common.writing import make_folder, whole_folder
 
 Teach = Callable[[TrainSFT, Report, Watch], TokenPolicy]
 """Makes or loads a policy and teaches it, as the options of its run say."""
-Fit = Callable[[TokenPolicy, Sequence[LabelledRow], TrainSFT, Report], None]
+Fit = Callable[[TokenPolicy, Rows, TrainSFT, Report], None]
 """Trains a policy in place on rows."""
 
 
@@ -54,13 +55,32 @@ def train(config: TrainSFT, run: Callable[[TrainSFT, Teach], None], fit: Fit) ->
     require_hardware(config)
     distributed.start()
     prepare_torch(config.torch_threads)
-    options = {name: json_or_text(value) for name, value in config.environment_options.items()}
-    env = make_multiagent(config.env, **options)
+    env = _make_env(config)
     try:
-        sides = distributed.from_main(lambda: recorded_sides(config, env))
-        words = _words(env, sides)
+        _teach_all(config, env, run, fit)
     finally:
         env.close()
+
+
+def _make_env(config: TrainSFT) -> MultiAgentEnv:
+    """Return the environment; where the teacher plays for built-in models, with its options."""
+    options = {name: json_or_text(value) for name, value in config.environment_options.items()}
+    if config.small and not config.episodes:
+        options = demonstration_options(config.env, options)
+    return make_multiagent(config.env, **options)
+
+
+def _teach_all(config: TrainSFT, env: MultiAgentEnv, run: Callable[[TrainSFT, Teach], None], fit: Fit) -> None:
+    """Teach every policy in a run of its own, and gather them in ``final``."""
+    sides = _sides(config, env)
+    words: list[Sequence[Message]] = []
+    if config.small:  # all sides are made first, as the words of the model are theirs
+        made = distributed.from_main(lambda: {name: candidates.all() for name, candidates in sides.items()})
+        if silent := [name for name, found in made.items() if not found]:
+            raise OptionError(
+                f"No episode of the teacher in which {silent[0]} writes was solved: give solved `episodes`."
+            )
+        sides, words = {name: Candidates.of(found) for name, found in made.items()}, _words(env, made)
     models = {name: _model_of(config, name) for name in sides}
     for name, demonstrations in sides.items():
         own = replace(config, output=config.output / name, model=models[name], models={}, resume=False)
@@ -75,6 +95,15 @@ def train(config: TrainSFT, run: Callable[[TrainSFT, Teach], None], fit: Fit) ->
             with whole_folder(target) as draft:
                 shutil.copytree(config.output / name / "final", draft, dirs_exist_ok=True)
     distributed.wait()
+
+
+def _sides(config: TrainSFT, env: MultiAgentEnv) -> dict[str, Candidates]:
+    """Return what each policy may learn from, recorded or of the protocol's teacher, by the policy's name."""
+    if config.episodes:
+        recorded = distributed.from_main(lambda: recorded_sides(config, env))
+        return {name: Candidates.of(found) for name, found in recorded.items()}
+    policy_of: Callable[[str], str] = lambda agent: SHARED if config.share else agent  # noqa: E731 - of one line
+    return taught_sides(env, config.levels, policy_of, seed=config.seed, replays=config.replays)
 
 
 def recorded_sides(config: TrainSFT, env: MultiAgentEnv) -> dict[str, list[Demonstration]]:
@@ -119,24 +148,18 @@ def _words(env: MultiAgentEnv, sides: Mapping[str, Sequence[Demonstration]]) -> 
 
 
 def _teach(
-    sides: Sequence[Demonstration],
-    words: Sequence[Sequence[Message]],
-    fit: Fit,
-    config: TrainSFT,
-    report: Report,
-    watch: Watch,
+    sides: Candidates, words: Sequence[Sequence[Message]], fit: Fit, config: TrainSFT, report: Report, watch: Watch
 ) -> TokenPolicy:
     """Make or load a policy, teach it its side of the episodes, and return it."""
-    rng = random.Random(config.seed)
-    policy = start_policy(config, config.model) if config.model else builtin_text_policy(words, seed=config.seed)
-    if not config.steps:
-        return policy
-    config.set_up(policy.model)
     count = config.steps * config.batch
+    rows: Rows
     if config.model:
-        with watch("Rows", count) as made:
-            rows = sft_rows(policy.renderer, sides, rows=count, rng=rng, curriculum=False, count=made)
+        policy = start_policy(config, config.model)
+        rows = DrawnRows(count, config.seed, [DemonstrationPool(sides, policy)])
     else:
-        rows = drawn_rows(policy, sides, count, rng)
-    fit(policy, rows, config, report)
+        policy = builtin_text_policy(words, seed=config.seed)
+        rows = drawn_rows(policy, sides.all(), count, random.Random(config.seed))
+    if config.steps:
+        config.set_up(policy.model)
+        fit(policy, rows, config, report)
     return policy

@@ -26,7 +26,10 @@ from toolorchestra.agents.policies.exploration import ExplorerPolicy, QueryingOr
 from toolorchestra.agents.policies.reference import NoisyOraclePolicy, OraclePolicy
 from toolorchestra.algos.activity import Count, Watch, unwatched
 from toolorchestra.algos.options.one_agent import TeacherName, TrainSFT
+from toolorchestra.algos.teachers import ViewTeacher, teacher_of
 from toolorchestra.envs.masorchestra.teacher import DesignTeacher
+from toolorchestra.envs.multiagent.base import MultiAgentEnv
+from toolorchestra.envs.multiagent.views import SingleAgentEnv
 from toolorchestra.envs.records.episode import Episode, read_episodes
 from toolorchestra.envs.run_episodes import EnvPool, run_policies
 from toolorchestra.envs.starts import EpisodeStart, starts
@@ -59,8 +62,9 @@ def demonstrated(env: gym.Env[Any, Any], policy: Policy, plays: Sequence[Episode
     for run in run_policies(EnvPool(lambda: env), lambda: policy, plays, retries=0):
         game = run.game
         if game.answered:
-            messages = until_last_action(map(structured, game.info["messages"]))
             tools, difficulty = tuple(tools_beside(game.opening)), int(game.opening.get("difficulty") or 0)
+            shown = game.info["messages"]  # where there are no tools, calls are text
+            messages = until_last_action(map(structured, shown) if game.opening["tools"] else shown)
             yield Demonstration(messages, tools, difficulty, game.outcome == "solved")
 
 
@@ -196,13 +200,12 @@ def candidates(env: gym.Env[Any, Any], config: TrainSFT) -> tuple[Candidates, Ca
         if not found:
             raise OptionError(f"No solved, answered episode in {', '.join(map(str, config.episodes))}.")
         return Candidates.of(found), Candidates.of(())
-    if not hasattr(type(env.unwrapped), "task"):
+    if not isinstance(env.unwrapped, SingleAgentEnv) and not hasattr(type(env.unwrapped), "task"):
         raise OptionError(
             f"{config.env} has no reference trajectories for the oracles to play. Record episodes with `toolorchestra "
             "rollout` and give them by --episodes, or train a --model without warm start."
         )
     plays = [start for level in starts(env, "train", config.levels).values() for start in level]
-    teacher = config.teacher or suitable_teacher(env.reset(options={"task_id": plays[0].options["task_id"]})[1])
     several = [replace(start, seed=number) for number in range(config.replays) for start in plays]
 
     def played(policy: Policy, plays: Sequence[EpisodeStart], play: Play = demonstrated) -> Candidates:
@@ -211,6 +214,10 @@ def candidates(env: gym.Env[Any, Any], config: TrainSFT) -> tuple[Candidates, Ca
     def solved(policy: Policy, plays: Sequence[EpisodeStart]) -> Candidates:
         tried = played(policy, plays)
         return Candidates(tried.count, lambda number: [one for one in tried.make(number) if one.solved])
+
+    if isinstance(env.unwrapped, SingleAgentEnv):
+        return solved(ViewTeacher(config.seed), _known(env.unwrapped.multi_agent_env, several)), Candidates.of(())
+    teacher = config.teacher or suitable_teacher(env, plays[0])
 
     match teacher:
         case "explorer":
@@ -224,6 +231,13 @@ def candidates(env: gym.Env[Any, Any], config: TrainSFT) -> tuple[Candidates, Ca
         case _:
             again = plays * config.replays if config.small else several
             return solved(OraclePolicy(), plays), played(NoisyOraclePolicy(config.seed, config.error), again)
+
+
+def _known(env: MultiAgentEnv, plays: Sequence[EpisodeStart]) -> list[EpisodeStart]:
+    """Return the starts of those tasks that the protocol's teacher knows."""
+    teacher = teacher_of(env)
+    known = {task.id for task in env.source.tasks("train") if teacher.knows(task)}
+    return [start for start in plays if start.options["task_id"] in known]
 
 
 def demonstrate(
@@ -245,11 +259,12 @@ def demonstrate(
     return found
 
 
-def suitable_teacher(info: Mapping[str, Any]) -> TeacherName:
-    """Return the teacher that suits the tools in `info`."""
+def suitable_teacher(env: gym.Env[Any, Any], start: EpisodeStart) -> TeacherName:
+    """Return the teacher that suits the tools of an environment of ours, and the task of a start."""
+    _, info = env.reset(**start.arguments)
     names = {tool["function"]["name"] for tool in info["tools"]}
-    if "final_answer" in names:
-        return "explorer"
+    if "final_answer" in names:  # experts are asked, and in a domain they do not know what its tools do
+        return "asking" if env.unwrapped.task.reference_calls else "explorer"  # type: ignore[attr-defined]  # ours
     if DesignRenderer.speaks(info["tools"]):
         return "designer"
     return "asking" if any(name.startswith(("ask_", "math_", "code_", "query_")) for name in names) else "oracle"

@@ -1,12 +1,14 @@
-"""The warm start of several agents: one built-in model learns every agent's role from a teacher's demonstrations.
+"""The warm start of several agents: they learn their roles from a teacher's demonstrations.
 
 The teacher of a protocol (`toolorchestra.algos.teachers`) plays all agents; each side of an episode is a demonstration.
-In the last stage it makes injected errors, so that the model learns to write messages, and is left to improve its
-decisions in training (`toolorchestra.algos.trainer`).
+A given model learns the sides of its agents in solved episodes (`taught_sides`). One built-in model learns every role,
+in stages (`staged_rows`): in the last one the teacher makes injected errors, so that the model learns to write
+messages, and is left to improve its decisions in training (`toolorchestra.algos.trainer`).
 """
 
 from __future__ import annotations
 
+import functools
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -15,13 +17,16 @@ from typing import Any
 from toolorchestra.agents.builtin.model import TokenPolicy
 from toolorchestra.agents.messages.model_message import Message
 from toolorchestra.algos.data.augmentation import LabelledRow, exchange_numbers, labelled
-from toolorchestra.algos.data.demonstrations import Demonstration, encode, until_last_action
+from toolorchestra.algos.data.demonstrations import Candidates, Demonstration, encode, until_last_action
 from toolorchestra.algos.teachers import Teacher, teacher_of
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.starts import EpisodeStart
+from toolorchestra.toolscale.common.errors import OptionError
 
 STAGES = 5
 """Stages of the demonstrations: ever harder; the last is of the environment itself, with injected errors."""
+REPLAYS = 4
+"""Episodes of the teacher of each task that a given model learns from."""
 _DIGITS = 4  # of a number that is exchanged for others: longer ones are rarely values
 _FORM = 0.9  # a number in more than this share of episodes is part of their form ("turn 2 of 3"), and no value
 _MESSAGES = 3  # of an episode at least: so many episodes as a third of the rows give enough to draw from
@@ -51,9 +56,45 @@ def teacher_demonstrations(
             for one in (*play.closed_histories.get(agent, ()), history):
                 context = _common_actions(earlier, one)
                 if len(messages := until_last_action(one)) > context:
-                    found.append(Demonstration(messages, (), play.task.difficulty, solved, context))
+                    found.append(Demonstration(messages, (), play.task.difficulty, solved, context, agent))
                 earlier = one
     return found
+
+
+def taught_sides(
+    env: MultiAgentEnv, levels: Sequence[int], policy_of: Callable[[str], str], *, seed: int, replays: int = REPLAYS
+) -> dict[str, Candidates]:
+    """Return what each policy may learn from the teacher's episodes, by the policy's name: the sides of its agents.
+
+    Args:
+        env: The environment.
+        levels: Levels of the tasks; none: all.
+        policy_of: Returns the name of an agent's policy.
+        seed: Source of randomness.
+        replays: Episodes of each task.
+
+    Raises:
+        OptionError: The protocol has no teacher, or it knows no task of these levels.
+    """
+    teacher = teacher_of(env)
+    tasks = [task for task in env.source.tasks("train") if not levels or task.difficulty in levels]
+    known = [EpisodeStart(0, {"task_id": task.id}) for task in tasks if teacher.knows(task)]
+    if not known:
+        raise OptionError(
+            f"The teacher of {env.protocol} knows none of {len(tasks)} tasks of {env.source.name}. Give other tasks "
+            "(`difficulty`, `env`), recorded episodes, or models that can play them already."
+        )
+
+    @functools.cache
+    def played(number: int) -> list[Demonstration]:
+        start, rng = known[number % len(known)], random.Random(f"{seed}/{number}")
+        return [one for one in teacher_demonstrations(env, teacher, [start], 0.0, rng) if one.solved]
+
+    def sides(name: str) -> Candidates:
+        own = lambda number: [one for one in played(number) if policy_of(one.agent) == name]  # noqa: E731 - one use
+        return Candidates(replays * len(known), own)
+
+    return {name: sides(name) for name in dict.fromkeys(map(policy_of, env.possible_agents))}
 
 
 def _common_actions(earlier: Sequence[Message], history: Sequence[Message]) -> int:

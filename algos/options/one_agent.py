@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from toolorchestra.algos.hardware.launch import processes
-from toolorchestra.algos.options.options import ClippedOptions, LearnerOptions, Rare, learners_of
+from toolorchestra.algos.options.options import ClippedOptions, LearnerOptions, Rare
 from toolorchestra.envs.registration import is_multiagent
 from toolorchestra.toolscale.common.errors import OptionError
 
@@ -40,7 +40,7 @@ class TrainSFT(LearnerOptions):
     """One policy, ``shared``, for all agents of a game."""
     output: Path = Path("runs/sft")
     episodes: tuple[Path, ...] = ()
-    """JSONL files of episodes to learn from (solved ones only); none: the oracles play."""
+    """JSONL files of episodes to learn from (solved ones only); none: a teacher plays."""
     teacher: Rare[TeacherName | None] = None
     """Who plays: ``oracle`` (and a noisy one), ``asking`` (the same, but it queries experts now and then), ``explorer``
     (queries experts at random; solved episodes count) or ``designer`` (writes designs of several kinds; a noisy one
@@ -72,7 +72,10 @@ class TrainSFT(LearnerOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         if is_multiagent(self.env):
-            self._require_recordings()
+            if self.general or self.lora_rank:
+                raise OptionError(
+                    "`general` and `lora_rank` are for one agent: leave them out, or teach one agent's model apart."
+                )
         elif self.models or self.share:
             raise OptionError(f"{self.env!r} has one agent: give its `model`, and leave out `models` and `share`.")
         if self.general and self.small:
@@ -81,19 +84,6 @@ class TrainSFT(LearnerOptions):
             )
         if self.lora_rank and self.small:
             raise OptionError("A built-in model is made from scratch, and an adapter needs a model: give `model`.")
-
-    def _require_recordings(self) -> None:
-        """Raise an `OptionError` unless there are recorded episodes for the agents of a game to learn from alone."""
-        if not self.episodes:
-            raise OptionError(
-                f"{self.env!r} has several agents, which learn from recorded episodes: record some with `toolorchestra "
-                f"rollout {self.env} --policy llm`, and give them by `episodes`. Or train its agents together: "
-                f"{learners_of(self.env)}."
-            )
-        if self.general or self.lora_rank:
-            raise OptionError(
-                "`general` and `lora_rank` are for one agent: leave them out, or teach one agent's model apart."
-            )
 
 
 @dataclass

@@ -80,7 +80,7 @@ class LearnerOptions(ABC):
         builtin_rate: The default learning rate of built-in models.
         model_rate: That of other models.
         several_agents: Whether it trains the agents of an environment together.
-        one_or_several: Whether it also trains them apart, each on its side of recorded episodes.
+        one_or_several: Whether it also trains them apart, each on its side of the episodes.
         model_options: Names of the options that give models; without them, built-in ones are made.
         many_processes: Whether it trains in several processes at once (`toolorchestra.algos.hardware.distributed`).
     """

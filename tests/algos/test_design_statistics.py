@@ -16,7 +16,7 @@ from toolorchestra.algos.rollout.engine import RolloutEngine, RolloutRequest, Ro
 from toolorchestra.algos.rollout.sampling import Sample
 from toolorchestra.envs.masorchestra.design import Agent, Design
 from toolorchestra.envs.masorchestra.rules import DesignFault, Rule
-from toolorchestra.envs.starts import make_env, starts
+from toolorchestra.envs.starts import EpisodeStart, make_env, starts
 
 ENV = "MASOrchestra-High-MASBenchRobustness-v0"
 
@@ -81,7 +81,7 @@ def env() -> gym.Env[Any, Any]:
 
 
 def test_a_designer_teaches_environments_whose_tools_are_agents(env: gym.Env[Any, Any]) -> None:
-    assert suitable_teacher(env.reset(seed=0)[1]) == "designer"
+    assert suitable_teacher(env, EpisodeStart(0)) == "designer"
 
 
 def test_what_is_taught_is_laid_out_as_rollouts_are(env: gym.Env[Any, Any]) -> None:

@@ -75,7 +75,6 @@ def test_a_team_is_taught_and_other_learners_go_on_from_it(file: Path, tmp_path:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"env": "TMATR-Math-v0"}, "rollout TMATR-Math-v0 --policy llm"),
         ({"env": "TMATR-Math-v0", "episodes": (Path("x"),), "model": "m", "lora_rank": 2}, "for one agent"),
         ({"models": {"planner": "m"}}, "has one agent"),
     ],
