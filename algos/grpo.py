@@ -25,6 +25,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,6 +46,7 @@ from toolorchestra.algos.hardware.batching import spread
 from toolorchestra.algos.options.context import PROMPTS, context_of, longest_row, require_room
 from toolorchestra.algos.options.model_card import card
 from toolorchestra.algos.options.one_agent import TrainGRPO, TrainSFT
+from toolorchestra.algos.options.options import LearnerOptions
 from toolorchestra.algos.options.precision import load_policy, save_policy, start_policy
 from toolorchestra.algos.reporting import call_statistics, design_statistics
 from toolorchestra.algos.reporting.evaluation import PolicyScores, evaluate, outcomes_of, reference, rewards_of
@@ -61,7 +63,7 @@ if TYPE_CHECKING:
 
 
 def warm_up(config: TrainGRPO, report: Report = lambda step, metrics: None, watch: Watch = unwatched) -> TokenPolicy:
-    """Return the policy that GRPO starts from: the model as it is, or the built-in one, taught."""
+    """Return the policy that GRPO starts from: a given model or the built-in one, taught first if need be."""
     if config.start and (config.start / ADAPTER_CONFIG).is_file() is not bool(config.lora_rank):
         raise OptionError(
             f"Expected {'an adapter' if config.lora_rank else 'a whole model'} in {config.start}, found the opposite: "
@@ -69,31 +71,30 @@ def warm_up(config: TrainGRPO, report: Report = lambda step, metrics: None, watc
         )
     if config.start:
         return load_policy(config, config.start)
-    if config.model:
+    if config.model and not config.warm_steps:
         return start_policy(config, config.model)
+    options = {field.name: getattr(config, field.name) for field in fields(LearnerOptions)}
+    options |= {"output": config.output / "sft", "difficulty": config.levels, "save_every": 0}
+    options |= {
+        "learning_rate": None,
+        "lr_scheduler_type": None,
+        "warmup_steps": None,
+        "dry_run": False,
+        "resume": False,
+    }
+    if config.small:  # an adapter is made over what was taught
+        options |= {"lora_rank": 0, "lora_alpha": None, "lora_targets": ()}
     teaching = TrainSFT(
-        env=config.env,
-        env_options=config.env_options,
-        source=config.source,
-        source_options=config.source_options,
-        output=config.output / "sft",
-        difficulty=config.levels,
+        **options,
+        model=config.model,
         teacher=config.teacher,
         error=config.sft_error,
         ask=config.sft_ask,
-        steps=config.sft_steps,
+        steps=config.warm_steps,
         batch=config.sft_batch,
-        seed=config.seed,
-        threads=config.threads,
-        save_every=0,
-        memory=config.memory,
-        micro_batch=config.micro_batch,
-        gradient_checkpointing=config.gradient_checkpointing,
-        precision=config.precision,
-        optimizer=config.optimizer,
     )
     taught = sft.teach(teaching, report, watch)
-    if not config.lora_rank:
+    if config.model or not config.lora_rank:
         return taught
     folder = teaching.output / "taught"
     with distributed.written(folder) as draft:
@@ -290,7 +291,7 @@ class SingleAgentTrainer(Trainer[TrainGRPO, PolicyScores]):
     def conclude(self) -> None:
         """Compare with the start, a random policy and the oracle; write ``heldout.json``, tables and figures."""
         config, before, after = self.config, self.scores[0], self.scores[self.total]
-        first = "SFT" if config.warm_started else "start"
+        first = "SFT" if config.warm_steps else "start"
         references = self._references()
         self.results = {first: before.outcomes, "GRPO": after.outcomes}
         if references:

@@ -22,14 +22,17 @@ from toolorchestra.agents.builtin.adapters import AdapterPolicy, holds_adapters,
 from toolorchestra.agents.builtin.model import TokenPolicy, prepare_torch
 from toolorchestra.agents.builtin.text_model import builtin_text_policy, unknown_pieces
 from toolorchestra.algos import sft
+from toolorchestra.algos.data.drawn_rows import DemonstrationPool, DrawnRows
 from toolorchestra.algos.data.round_trip import require_team_round_trip
-from toolorchestra.algos.data.warm_start import staged_rows, teacher_demonstrations
+from toolorchestra.algos.data.warm_start import staged_rows, taught_sides, teacher_demonstrations
 from toolorchestra.algos.hardware import distributed, memory, sharding
 from toolorchestra.algos.hardware.autocast import autocast
 from toolorchestra.algos.hardware.batching import spread
 from toolorchestra.algos.hardware.sharding import whole_weights
 from toolorchestra.algos.options.context import PROMPTS, context_of, longest_row, require_room
 from toolorchestra.algos.options.model_card import write_cards
+from toolorchestra.algos.options.one_agent import TrainSFT
+from toolorchestra.algos.options.options import ADAPTER_RATE
 from toolorchestra.algos.options.precision import load_options, new_adapters
 from toolorchestra.algos.options.several_agents import TrainTeam
 from toolorchestra.algos.reporting.evaluation import Scores, evaluate_agents
@@ -74,7 +77,7 @@ def known_tasks(config: TrainTeam, env: MultiAgentEnv, split: str) -> list[Episo
 
 
 def warm_up(config: TrainTeam, env: MultiAgentEnv, report: Report) -> dict[str, TokenPolicy]:
-    """Return the policies that training starts from: models as they are, or built-in ones, taught together."""
+    """Return the policies that training starts from: given models, or built-in ones, taught if need be."""
     names = config.policies(env)
     if config.start:
         policies = load_policies(names, config.start, **load_options(config))
@@ -89,10 +92,34 @@ def warm_up(config: TrainTeam, env: MultiAgentEnv, report: Report) -> dict[str, 
     else:
         models = {name: config.model_of(name) for name in names}
     if not config.lora_rank:
-        return {name: TokenPolicy.load(model, **load_options(config)) for name, model in models.items()}
-    if len(set(models.values())) > 1:
+        policies = {name: TokenPolicy.load(model, **load_options(config)) for name, model in models.items()}
+    elif len(set(models.values())) > 1:
         raise OptionError(f"Adapters share one base, got several: {', '.join(models.values())}. Give one model.")
-    return {**new_adapters(config, names, models[names[0]])}
+    else:
+        policies = {**new_adapters(config, names, models[names[0]])}
+    if config.warm_steps and not config.small:
+        teach_policies(config, env, policies, report)
+    return policies
+
+
+def teach_policies(config: TrainTeam, env: MultiAgentEnv, policies: Mapping[str, TokenPolicy], report: Report) -> None:
+    """Teach each policy of a given model the sides of its agents, one policy after the other."""
+    sides = taught_sides(env, config.levels, config.policy_of, seed=config.seed)
+    own = replace(config, lr_scheduler_type=None, warmup_steps=None)  # those are of the rollouts
+    rate = TrainSFT.model_rate * (ADAPTER_RATE if config.lora_rank else 1)
+    for number, (name, policy) in enumerate(policies.items()):
+        config.set_up(policy.model)
+        rows = DrawnRows(config.warm_steps * SFT_BATCH, config.seed, [DemonstrationPool(sides[name], policy)])
+        before = number * config.warm_steps
+        sft.fit(
+            policy,
+            rows,
+            own,
+            output=config.output / "sft" / name,
+            batch=SFT_BATCH,
+            learning_rate=rate,
+            report=lambda step, metrics, before=before: report(before + step, metrics),  # type: ignore[misc]  # mypy #15459
+        )
 
 
 def teach_team(config: TrainTeam, env: MultiAgentEnv, report: Report) -> Path:
@@ -102,9 +129,9 @@ def teach_team(config: TrainTeam, env: MultiAgentEnv, report: Report) -> Path:
     texts = teacher_demonstrations(env, teacher_of(env), known_tasks(config, env, "all"), 0.0, rng)
     policy = builtin_text_policy([demonstration.messages for demonstration in texts], seed=config.seed)
     folder = config.output / "sft"
-    if config.sft_steps:
+    if config.warm_steps:
         make = partial(staged_rows, config.make_env, starts, policy, error=config.error_rate, rng=rng)
-        count, erring = config.sft_steps * SFT_BATCH, config.erring_stages
+        count, erring = config.warm_steps * SFT_BATCH, config.erring_stages
         rows = distributed.from_main(lambda: make(rows=count, erring=erring))
         own = replace(config, lr_scheduler_type=None, warmup_steps=None)  # those are of the rollouts
         sft.fit(policy, rows, own, output=folder, batch=SFT_BATCH, learning_rate=SFT_RATE, report=report)
@@ -184,7 +211,10 @@ class MultiAgentTrainer(Trainer[TrainTeam, Scores]):
         if config.samples:
             self.milestones |= set(evaluate_at)
         self.env = config.make_env()
-        self.generation = make_team_generation(config, config.policies(self.env))
+        names = config.policies(self.env)
+        self.generation = make_team_generation(config, names)
+        if not config.small:
+            self.warm_steps *= len(names)
 
     def run(self) -> None:
         """Warm-start if need be, train, and evaluate on held-out tasks before and after; or evaluate the start only."""

@@ -218,6 +218,7 @@ class Trainer(ABC, Generic[C, S]):
         total: Batches of rollouts of the whole training; fewer, once its time (`minutes`) is over.
         milestones: Numbers of batches after which the policies are evaluated.
         device: Where the models are.
+        warm_steps: Steps of the warm start, of all policies that are taught one after the other.
     """
 
     log: RunLog
@@ -232,6 +233,7 @@ class Trainer(ABC, Generic[C, S]):
         self.scores: dict[int, S] = {}
         self.total, self.milestones = config.total, config.milestones
         self._ends = math.inf if config.minutes is None else time.monotonic() + 60 * config.minutes
+        self.warm_steps = config.warm_steps
         distributed.start()
         self.device = distributed.device()
 
@@ -277,9 +279,8 @@ class Trainer(ABC, Generic[C, S]):
             self.log.say(f"{self.phase.upper()} on {config.setting}, in {config.output}")
             start = config.output / "start"
             if distributed.from_main(lambda: self.checkpoint is None and not (config.resume and start.is_dir())):
-                taught = config.warm_started
-                sft = self.log.progress("sft", config.sft_steps, counted="steps")
-                with sft if taught else self.log.watch("Loading", 0), distributed.written(start) as draft:
+                sft = self.log.progress("sft", self.warm_steps, counted="steps")
+                with sft if self.warm_steps else self.log.watch("Loading", 0), distributed.written(start) as draft:
                     self.warm_up(draft, self.reporter("sft"))
                     if draft:
                         write_cards(draft, config, self.phase, "The start")

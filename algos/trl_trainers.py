@@ -69,8 +69,11 @@ def settings(
 
 
 def trained(model: Any) -> Any:
-    """Return the model that TRL's trainers know: of an adapter, the PEFT model."""
-    return model.host if isinstance(model, AdaptedModel) else model
+    """Return the model that TRL's trainers know: of an adapter, the PEFT model, in which it alone learns."""
+    if not isinstance(model, AdaptedModel):
+        return model
+    model.host.set_adapter(model.key)
+    return model.host
 
 
 def run_trainer(trainer: Any, model: Any, checkpoint: Path | None, stopped: Callable[[], bool] = lambda: False) -> None:

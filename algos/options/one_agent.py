@@ -93,6 +93,7 @@ class TrainGRPO(ClippedOptions):
     many_processes = True
     default_ids = (1024, 16_000)
     default_samples = (4, 1)
+    default_sft_steps = 1200
 
     env: str = "ToolOrchestra-Restaurant-v0"
     """Gymnasium id of the environment, folder of a domain, or JSONL file of tasks."""
@@ -101,8 +102,6 @@ class TrainGRPO(ClippedOptions):
     output: Path = Path("runs/grpo")
     teacher: Rare[TeacherName | None] = None
     """Who plays the episodes of the warm start; None: a teacher that suits the tools of the environment."""
-    sft_steps: int = 1200
-    """Steps of the warm start (built-in model only); 0 for none."""
     sft_batch: Rare[int] = 16
     """Episodes a step of the warm start."""
     sft_ask: Rare[float] = 0.4

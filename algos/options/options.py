@@ -29,6 +29,8 @@ Rare = Annotated[T, RARE]
 SamplerName = Literal["hf", "vllm-server", "vllm-colocate"]
 EVAL_TASKS = 8
 """Held-out tasks that models other than the built-in ones are evaluated on by default."""
+ADAPTER_RATE = 10
+"""How many times as high the default learning rate of adapters is."""
 SFT_IDS = 8192
 """Tokens of the longest demonstration that a dry run expects."""
 OptimizerName = Literal["adamw", "adamw_8bit", "paged_adamw_8bit", "adafactor", "rmsprop", "sgd"]
@@ -38,7 +40,7 @@ Schedule = Literal["constant", "linear", "cosine", "inverse_sqrt"]
 SHARDED_OPTIMIZERS: tuple[OptimizerName, ...] = ("adamw", "rmsprop", "sgd")
 """Optimisers whose state is divided like the weights (`shard`)."""
 AT_LEAST_0 = ("learning_rate", "lora_rank", "warmup_steps", "eval_samples", "eval_every", "beta", "importance_cap",
-              "keep_rollouts", "max_staleness", "steps")  # fmt: skip
+              "keep_rollouts", "max_staleness", "steps", "sft_steps")  # fmt: skip
 AT_LEAST_1 = ("save_total_limit", "micro_batch", "in_flight", "eval_tasks", "updates", "batch", "replays", "groups",
               "general_limit", "questions", "max_calls", "rounds", "stage_steps", "minibatch", "epochs",
               "min_pairs")  # fmt: skip
@@ -287,7 +289,7 @@ class LearnerOptions(ABC):
     @property
     def rate(self) -> float:
         """The learning rate, its default resolved."""
-        default = (self.builtin_rate if self.small else self.model_rate) * (10 if self.lora_rank else 1)
+        default = (self.builtin_rate if self.small else self.model_rate) * (ADAPTER_RATE if self.lora_rank else 1)
         return default if self.learning_rate is None else self.learning_rate
 
 
@@ -299,6 +301,7 @@ class TrainOptions(LearnerOptions):
         default_ids: The default of `max_ids` of built-in models, and of others.
         default_turn_ids: Likewise that of `max_turn_ids`.
         default_samples: Likewise that of `eval_samples`.
+        default_sft_steps: The steps of the warm start of built-in models.
     """
 
     builtin_rate = 3e-4
@@ -306,11 +309,13 @@ class TrainOptions(LearnerOptions):
     default_ids: ClassVar[tuple[int, int]] = (512, 16_000)
     default_turn_ids: ClassVar[tuple[int, int]] = (64, 1024)
     default_samples: ClassVar[tuple[int, int]] = (8, 1)
+    default_sft_steps: ClassVar[int] = 600
 
     start: Path | None = None
     """Folder of policies to start from (the ``start`` or ``final`` of another run) instead of making them."""
-    sft_steps: int = 600
-    """Steps of the warm start (built-in models only); 0 for none."""
+    sft_steps: int | None = None
+    """Steps of the warm start, in which every model learns a teacher's demonstrations; 0 for none. None: 600 for
+    built-in models (1200 with GRPO for one agent), none for others."""
     sft_error: Rare[float] = 0.4
     """Error probability of the teacher's episodes at the end of the warm start."""
     minutes: Rare[float | None] = None
@@ -411,9 +416,11 @@ class TrainOptions(LearnerOptions):
         return self.max_turn_ids or self.default_turn_ids[0 if self.small else 1]
 
     @property
-    def warm_started(self) -> bool:
-        """Whether the run makes built-in models and teaches them before it trains."""
-        return self.small and self.start is None and self.sft_steps > 0
+    def warm_steps(self) -> int:
+        """Steps of the warm start, their default resolved."""
+        if self.start:
+            return 0
+        return (self.default_sft_steps if self.small else 0) if self.sft_steps is None else self.sft_steps
 
 
 @dataclass

@@ -41,7 +41,7 @@ def shrink(config: Options) -> Options:
     changes: dict[str, Any] = {"output": output, **builtin_environment(config)}
     changes |= {name: value for name, value in FIXED.items() if name in names}
     for name in names & set(MAXIMA):
-        given = getattr(config, name)
+        given = getattr(config, "warm_steps" if name == "sft_steps" else name)
         changes[name] = MAXIMA[name] if given is None else min(given, MAXIMA[name])
     if "importance_cap" in names:
         changes["importance_cap"] = config.importance_limit  # type: ignore[attr-defined]  # of clipped ones
