@@ -232,7 +232,8 @@ class Trainer(ABC, Generic[C, S]):
         self.config, self.phase, self.updates = config, phase, updates
         self.scores: dict[int, S] = {}
         self.total, self.milestones = config.total, config.milestones
-        self._ends = math.inf if config.minutes is None else time.monotonic() + 60 * config.minutes
+        self._begun = time.monotonic()  # when a batch has begun
+        self._ends = math.inf if config.minutes is None else self._begun + 60 * config.minutes
         self.warm_steps = config.warm_steps
         distributed.start()
         self.device = distributed.device()
@@ -289,6 +290,7 @@ class Trainer(ABC, Generic[C, S]):
             room = memory.budget(self.device, config.memory) / memory.GIB
             self.log.say(f"{self.device}: {room:.2g} GiB beside the weights (--memory).")
             self.judge(0)
+            self._begun = time.monotonic()
             with self.log.progress(self.phase, config.total, self.done):
                 self.fit()
             with distributed.written(config.output / "final") as draft:
@@ -320,11 +322,14 @@ class Trainer(ABC, Generic[C, S]):
 
     def go_on(self, step: int) -> bool:
         """Evaluate after a step, if it is time to; return whether another one may begin."""
-        if step < self.total and distributed.from_main(lambda: time.monotonic() > self._ends):
+        now = time.monotonic()
+        after_next = now + (now - self._begun)  # if it takes as long as this one
+        if step < self.total and distributed.from_main(lambda: after_next > self._ends):
             self.log.say(f"The time is over (--minutes {self.config.minutes:g}): {step} of {self.total} batches.")
             self.milestones = {one for one in self.milestones if one < step} | ({step} if self.milestones else set())
             self.total = step
         self.judge(step)
+        self._begun = time.monotonic()
         return step < self.total
 
     def reporter(self, phase: str) -> Report:

@@ -17,6 +17,7 @@ from transformers import DynamicCache
 
 from toolorchestra.agents.builtin.adapters import AdaptedModel, AdapterReference
 from toolorchestra.algos.hardware.batching import MIN_SHARED, common_prefix
+from toolorchestra.algos.hardware.grouped_attention import grouped_attention
 from toolorchestra.algos.hardware.memory import CHUNK, ModelShape
 from toolorchestra.algos.hardware.sharding import sharded
 
@@ -57,9 +58,10 @@ def hidden_states(model: Any, sequences: Sequence[list[int]], pad_id: int) -> Te
             states: Tensor = inner(input_ids=ids, use_cache=False).last_hidden_state
             return states
         cache = DynamicCache(config=inner.config)
-        first = inner(input_ids=ids[:1, :shared], past_key_values=cache, use_cache=True).last_hidden_state
-        cache.batch_repeat_interleave(len(rows))
-        rest = inner(input_ids=ids[:, shared:], past_key_values=cache, use_cache=True).last_hidden_state
+        with grouped_attention(inner):
+            first = inner(input_ids=ids[:1, :shared], past_key_values=cache, use_cache=True).last_hidden_state
+            cache.batch_repeat_interleave(len(rows))
+            rest = inner(input_ids=ids[:, shared:], past_key_values=cache, use_cache=True).last_hidden_state
     return torch.cat([first.expand(len(rows), -1, -1), rest], 1)
 
 

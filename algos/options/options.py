@@ -319,8 +319,8 @@ class TrainOptions(LearnerOptions):
     sft_error: Rare[float] = 0.4
     """Error probability of the teacher's episodes at the end of the warm start."""
     minutes: Rare[float | None] = None
-    """Minutes after which no further batch of rollouts begins; what was learnt until then is evaluated and saved. None:
-    no such bound."""
+    """Minutes after which no batch of rollouts ends: none begins that would, if it took as long as the one before. What
+    was learnt until then is evaluated and saved. None: no such bound."""
     temperature: float = 1.0
     """Sampling temperature of rollouts."""
     max_turn_ids: int | None = None

@@ -21,6 +21,7 @@ from toolorchestra.algos.activity import TOKENS
 from toolorchestra.algos.hardware import memory
 from toolorchestra.algos.hardware.autocast import autocast
 from toolorchestra.algos.hardware.batching import bundles
+from toolorchestra.algos.hardware.grouped_attention import grouped_attention
 from toolorchestra.algos.rollout.reading import Reading, left_padded, right_padded
 from toolorchestra.algos.rollout.turn_cache import KnownPrefix, TurnCache
 
@@ -123,7 +124,7 @@ class ModelSampler:
         """Continue each prompt until a stop id or its limit."""
         training = self.model.training
         self.model.eval()
-        with autocast(self.model):
+        with autocast(self.model), grouped_attention(self.model):
             samples = self._sample(prompts, limits, keys)
         self.model.train(training)
         return samples

@@ -73,12 +73,13 @@ class ToolOrchestraEnv(OrchestrationEnv):
             domains cannot be solved (Table 1, note *).
         tool_view: How many of them an episode has, for models with short contexts; None (default): all. Those that the
             task's reference calls need are among them, even if they are more; the others and the order follow from the
-            episode's seed and the task. Every tool counts, experts and `submit` included. Tasks without reference
-            calls, as questions of public data sets are, cannot be played so.
+            task and `tool_config_seed`, so that all rollouts of a task have one prompt. Every tool counts, experts and
+            `submit` included. Tasks without reference calls, as questions of public data sets are, cannot be played
+            so.
         tool_config: Which experts are there, and at what price: a tool configuration of the catalogue
             (``evaluation``, ``training``, ``unseen-models``, …), or ``random``: for each task a subset of experts and
             basic tools of its own, at its own prices (§3.3).
-        tool_config_seed: Seed of the random tool configurations.
+        tool_config_seed: Seed of the random tool configurations, and of views.
         experts: ``simulated``, or ``real``: asked at the endpoints of the catalogue.
         catalog: YAML file that extends the shipped catalogue of experts, and of models that `orchestrator` and
             `judge` may name.
@@ -187,8 +188,8 @@ class ToolOrchestraEnv(OrchestrationEnv):
         if chosen["tool_view"] is not None:
             if preference is not None:  # it may speak of what is not there this time
                 preference = self._prefer(preference, measured(tuple(current.tools)), task)
-            draw = int(self.np_random.integers(2**31))
-            current = _Configured.of(viewed(current.tools, task, chosen["tool_view"], draw))
+            seed = chosen["tool_config_seed"]
+            current = _Configured.of(viewed(current.tools, task, chosen["tool_view"], seed))
         self._current = current
         if current.experts and self._check is not None:
             self._check(world, task)

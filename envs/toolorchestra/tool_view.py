@@ -21,14 +21,14 @@ def check_tool_view(count: Any) -> None:
         )
 
 
-def viewed(tools: Mapping[str, Tool], task: Task, count: int, draw: int) -> dict[str, Tool]:
+def viewed(tools: Mapping[str, Tool], task: Task, count: int, seed: int) -> dict[str, Tool]:
     """Return what a task needs of the tools and others, `count` in all or as many as it needs, in a random order.
 
     Args:
         tools: All tools.
         task: It needs the tools of its look-ups and of all its reference trajectories, and the call `submit`.
         count: Number of tools.
-        draw: A random number of the episode, which with the task decides about the others and the order.
+        seed: With the task it decides about the others and the order.
 
     Raises:
         OptionError: `count` is no number of tools, or the task has no reference calls.
@@ -40,7 +40,7 @@ def viewed(tools: Mapping[str, Tool], task: Task, count: int, draw: int) -> dict
             f"`tool_view` shows the tools of a task's reference calls among others, and {task.id} has no such calls. "
             "Leave out `tool_view`, and name tools by `tools` to have fewer."
         )
-    rng = random.Random(f"{draw}/{task.id}")  # one seed may begin the episodes of all tasks
+    rng = random.Random(f"{seed}/{task.id}")
     shown = [name for name in tools if name in needed or name == SUBMIT]
     others = [name for name in tools if name not in shown]
     shown += rng.sample(others, min(len(others), max(0, count - len(shown))))

@@ -11,6 +11,7 @@ from accelerate import Accelerator
 from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from toolorchestra.algos.hardware.grouped_attention import grouped_attention
 from toolorchestra.algos.hardware.logits import hidden_states, shared_prefix
 from toolorchestra.algos.trl_trainers import MicroBatchGRPOTrainer, MicroBatchSFTTrainer
 
@@ -113,3 +114,21 @@ def test_log_probabilities_and_entropies_of_rollouts_are_those_of_the_whole_mode
         expected = torch.distributions.Categorical(logits=logits)
         torch.testing.assert_close(logps[n, : len(ends[n])].double(), expected.log_prob(torch.tensor(ends[n])))
         torch.testing.assert_close(entropies[n, : len(ends[n])].double(), expected.entropy())
+
+
+def test_attention_without_copies_of_keys_is_the_same() -> None:
+    model = tiny_model()
+    ids, mask = padded(rows()), (padded(rows()) > 0).long()
+    expected = model(input_ids=ids, attention_mask=mask).logits
+    with grouped_attention(model):
+        assert model.config._attn_implementation != "sdpa"
+        found = model(input_ids=ids, attention_mask=mask).logits
+    assert model.config._attn_implementation == "sdpa"
+    torch.testing.assert_close(found[mask.bool()], expected[mask.bool()])
+
+
+def test_attention_is_left_as_it_is_where_no_keys_are_copied() -> None:
+    model = tiny_model()
+    model.config.num_key_value_heads = model.config.num_attention_heads
+    with grouped_attention(model):
+        assert model.config._attn_implementation == "sdpa"
