@@ -86,7 +86,7 @@ def sharing_bundles(rows: Sequence[list[int]], room: int, most: int | None = Non
     computed = 0
     for row in sorted(range(len(rows)), key=rows.__getitem__):
         several = [*bundle, row]
-        shared = common_prefix([rows[n] for n in several])
+        shared = common_prefix([rows[several[0]], rows[row]])  # those between them begin alike, as they are sorted
         together = shared + len(several) * (max(len(rows[n]) for n in several) - shared)
         if shared < MIN_SHARED or together > min(room, computed + len(rows[row])) or len(bundle) == most:
             several, together = [row], len(rows[row])

@@ -1,7 +1,8 @@
 """Attention whose query heads share keys and values, without copies of these for each of the heads.
 
 Where there is a mask, transformers copies keys and values of every layer, since a GPU has no fast kernel otherwise.
-Without a GPU the copies take most of the time in which ids are written: thirty times as long, with 32 rows of 900 ids.
+Without a GPU the copies take most of the time in which ids are written: attention over 32 rows of 900 ids, nine heads
+on three, took 48 ms with them and 2.8 ms without, on two cores.
 """
 
 from __future__ import annotations

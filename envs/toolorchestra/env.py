@@ -188,8 +188,8 @@ class ToolOrchestraEnv(OrchestrationEnv):
         if chosen["tool_view"] is not None:
             if preference is not None:  # it may speak of what is not there this time
                 preference = self._prefer(preference, measured(tuple(current.tools)), task)
-            seed = chosen["tool_config_seed"]
-            current = _Configured.of(viewed(current.tools, task, chosen["tool_view"], seed))
+            shown = viewed(current.tools, task, chosen["tool_view"], chosen["tool_config_seed"])
+            current = _Configured.of(shown) if own is None else _Configured(shown)
         self._current = current
         if current.experts and self._check is not None:
             self._check(world, task)
