@@ -14,6 +14,8 @@ from toolorchestra.toolscale.common.errors import OptionError
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _SHOWN = 10  # folders that a message lists
+ADAPTER_CONFIG = "adapter_config.json"
+"""What says that a folder holds an adapter (PEFT's name)."""
 
 
 def split_revision(source: str | Path) -> tuple[str, str | None]:
@@ -57,7 +59,7 @@ def check_model(source: str | Path) -> None:
 
 def holds_model(folder: Path) -> bool:
     """Return whether a folder holds a model, or an adapter over one."""
-    return (folder / "config.json").is_file() or (folder / "adapter_config.json").is_file()
+    return (folder / "config.json").is_file() or (folder / ADAPTER_CONFIG).is_file()
 
 
 def _folders(place: Path, meant: str = "") -> str:

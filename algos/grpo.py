@@ -33,8 +33,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from toolorchestra.agents.builtin.adapters import AdapterReference
-from toolorchestra.agents.builtin.model import ADAPTER_CONFIG, TokenPolicy
+from toolorchestra.agents.builtin.model import TokenPolicy
 from toolorchestra.agents.builtin.renderer import Renderer
+from toolorchestra.agents.hub import ADAPTER_CONFIG
 from toolorchestra.agents.messages.tool_lines import tools_beside
 from toolorchestra.agents.policies.reference import OraclePolicy, RandomPolicy
 from toolorchestra.algos import sft
@@ -74,8 +75,10 @@ def warm_up(config: TrainGRPO, report: Report = lambda step, metrics: None, watc
     if config.model and not config.warm_steps:
         return start_policy(config, config.model)
     options = {field.name: getattr(config, field.name) for field in fields(LearnerOptions)}
-    options |= {"output": config.output / "sft", "difficulty": config.levels, "save_every": 0}
     options |= {
+        "output": config.output / "sft",
+        "difficulty": config.levels,
+        "save_every": 0,
         "learning_rate": None,
         "lr_scheduler_type": None,
         "warmup_steps": None,

@@ -21,7 +21,7 @@ from toolorchestra.agents.messages.model_message import Message
 from toolorchestra.algos.activity import Watch
 from toolorchestra.algos.data.demonstrations import Candidates, Demonstration, until_last_action
 from toolorchestra.algos.data.drawn_rows import DemonstrationPool, DrawnRows, Rows
-from toolorchestra.algos.data.warm_start import drawn_rows, taught_sides
+from toolorchestra.algos.data.warm_start import exchanged_rows, taught_sides
 from toolorchestra.algos.hardware import distributed
 from toolorchestra.algos.options.one_agent import TrainSFT
 from toolorchestra.algos.options.precision import require_hardware, start_policy
@@ -102,14 +102,17 @@ def _sides(config: TrainSFT, env: MultiAgentEnv) -> dict[str, Candidates]:
     if config.episodes:
         recorded = distributed.from_main(lambda: recorded_sides(config, env))
         return {name: Candidates.of(found) for name, found in recorded.items()}
-    policy_of: Callable[[str], str] = lambda agent: SHARED if config.share else agent  # noqa: E731 - of one line
-    return taught_sides(env, config.levels, policy_of, seed=config.seed, replays=config.replays)
+    return taught_sides(env, config.levels, partial(_policy_of, config), seed=config.seed, replays=config.replays)
+
+
+def _policy_of(config: TrainSFT, agent: str) -> str:
+    return SHARED if config.share else agent
 
 
 def recorded_sides(config: TrainSFT, env: MultiAgentEnv) -> dict[str, list[Demonstration]]:
     """Return what each policy learns from: the sides of its agents in the solved episodes, by the policy's name."""
     agents = env.possible_agents
-    found: dict[str, list[Demonstration]] = {SHARED if config.share else agent: [] for agent in agents}
+    found: dict[str, list[Demonstration]] = {_policy_of(config, agent): [] for agent in agents}
     for file in config.episodes:
         for episode in read_episodes(file):
             if episode.outcome != "solved":
@@ -122,7 +125,7 @@ def recorded_sides(config: TrainSFT, env: MultiAgentEnv) -> dict[str, list[Demon
             for agent in episode.agents:
                 if messages := until_last_action(episode.history(agent)):
                     side = Demonstration(messages, (), episode.difficulty)
-                    found[SHARED if config.share else agent].append(side)
+                    found[_policy_of(config, agent)].append(side)
     if silent := [name for name, sides in found.items() if not sides]:
         raise OptionError(
             f"No solved episode in {', '.join(map(str, config.episodes))} in which {silent[0]} wrote a message."
@@ -158,7 +161,7 @@ def _teach(
         rows = DrawnRows(count, config.seed, [DemonstrationPool(sides, policy)])
     else:
         policy = builtin_text_policy(words, seed=config.seed)
-        rows = drawn_rows(policy, sides.all(), count, random.Random(config.seed))
+        rows = exchanged_rows(policy, sides.all(), count, random.Random(config.seed))
     if config.steps:
         config.set_up(policy.model)
         fit(policy, rows, config, report)

@@ -19,7 +19,7 @@ from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOTrainer, SFTTrainer
 
 from toolorchestra.agents.builtin.adapters import AdaptedModel
-from toolorchestra.agents.builtin.model import ADAPTER_CONFIG
+from toolorchestra.agents.hub import ADAPTER_CONFIG
 from toolorchestra.algos.activity import Count, Watch, unwatched
 from toolorchestra.algos.data.drawn_rows import Rows
 from toolorchestra.algos.hardware import distributed, memory, sharding

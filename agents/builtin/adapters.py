@@ -19,8 +19,8 @@ import torch
 from torch import Tensor, nn
 
 from toolorchestra.agents.builtin.chat_template_renderer import ChatTemplateRenderer, saved_options
-from toolorchestra.agents.builtin.model import ADAPTER_BASE, ADAPTER_CONFIG, TokenPolicy, adapter_base
-from toolorchestra.agents.hub import split_revision
+from toolorchestra.agents.builtin.model import ADAPTER_BASE, TokenPolicy, adapter_base
+from toolorchestra.agents.hub import ADAPTER_CONFIG, split_revision
 from toolorchestra.toolscale.common.errors import OptionError, install_line
 
 BASE = ADAPTER_BASE

@@ -25,7 +25,7 @@ from toolorchestra.agents.builtin.compact_renderer import CompactRenderer
 from toolorchestra.agents.builtin.design_renderer import DesignRenderer
 from toolorchestra.agents.builtin.renderer import SPECIAL, Renderer
 from toolorchestra.agents.builtin.tool_messages import conclusion, proposed_call, read_result
-from toolorchestra.agents.hub import load_pretrained, split_revision
+from toolorchestra.agents.hub import ADAPTER_CONFIG, load_pretrained, split_revision
 from toolorchestra.agents.messages.model_message import Message
 from toolorchestra.toolscale.common.errors import OptionError
 from toolorchestra.toolscale.tasks.observed import shown_values
@@ -35,8 +35,6 @@ if TYPE_CHECKING:  # transformers takes seconds to import, and a learner's --hel
 
 BuiltinRenderer = CompactRenderer | DesignRenderer
 """The renderers of the built-in model."""
-ADAPTER_CONFIG = "adapter_config.json"
-"""What says that a folder holds an adapter (PEFT's name)."""
 ADAPTER_BASE = "base_model"
 """Folder of a base that is stored nowhere else, in that of its adapter or beside those of several."""
 LAYERS = ("conv", "full_attention")

@@ -91,8 +91,9 @@ def taught_sides(
         return [one for one in teacher_demonstrations(env, teacher, [start], 0.0, rng) if one.solved]
 
     def sides(name: str) -> Candidates:
-        own = lambda number: [one for one in played(number) if policy_of(one.agent) == name]  # noqa: E731 - one use
-        return Candidates(replays * len(known), own)
+        return Candidates(
+            replays * len(known), lambda number: [one for one in played(number) if policy_of(one.agent) == name]
+        )
 
     return {name: sides(name) for name in dict.fromkeys(map(policy_of, env.possible_agents))}
 
@@ -132,11 +133,11 @@ def staged_rows(
         plays = [rng.choice(starts) for _ in range(count // _MESSAGES + 1)]
         rate = error if stage >= STAGES - erring else 0.0
         demonstrations = teacher_demonstrations(env, teacher_of(env), plays, rate, rng)
-        made += drawn_rows(policy, demonstrations, count, rng)
+        made += exchanged_rows(policy, demonstrations, count, rng)
     return made
 
 
-def drawn_rows(
+def exchanged_rows(
     policy: TokenPolicy, demonstrations: Sequence[Demonstration], count: int, rng: random.Random
 ) -> list[LabelledRow]:
     """Return rows drawn from demonstrations, in each of which the numbers that are copied are exchanged for others."""

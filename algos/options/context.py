@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from toolorchestra.agents.builtin.model import ADAPTER_CONFIG, BUILTIN_CONTEXT, adapter_base
-from toolorchestra.agents.hub import load_pretrained
+from toolorchestra.agents.builtin.model import BUILTIN_CONTEXT, adapter_base
+from toolorchestra.agents.hub import ADAPTER_CONFIG, load_pretrained
 from toolorchestra.algos.options.options import LearnerOptions, TrainOptions
 from toolorchestra.toolscale.common.errors import OptionError
 

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from toolorchestra.agents.builtin.model import ADAPTER_CONFIG, TokenPolicy
+from toolorchestra.agents.builtin.model import TokenPolicy
 from toolorchestra.agents.builtin.renderer import Renderer
+from toolorchestra.agents.hub import ADAPTER_CONFIG
 from toolorchestra.algos.hardware import distributed, memory
 from toolorchestra.algos.hardware.autocast import autocast
 from toolorchestra.algos.hardware.launch import processes

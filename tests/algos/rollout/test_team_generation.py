@@ -12,8 +12,9 @@ import pytest
 import torch
 
 from toolorchestra.agents.builtin.adapters import load_adapters, make_adapters
-from toolorchestra.agents.builtin.model import ADAPTER_CONFIG, TokenPolicy
+from toolorchestra.agents.builtin.model import TokenPolicy
 from toolorchestra.agents.http_client import HTTPClient, Response
+from toolorchestra.agents.hub import ADAPTER_CONFIG
 from toolorchestra.algos import multi_agent_trainer, multi_grpo, tmatr
 from toolorchestra.algos.loss.losses import clipped_policy_loss
 from toolorchestra.algos.options.several_agents import TrainMSARL, TrainMultiGRPO, TrainTeam, TrainTMATR
