@@ -6,6 +6,7 @@ What is drawn depends on the prompt and on its key alone, never on which other p
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
@@ -20,7 +21,7 @@ from toolorchestra.agents.builtin.renderer import Renderer
 from toolorchestra.algos.activity import TOKENS
 from toolorchestra.algos.hardware import memory
 from toolorchestra.algos.hardware.autocast import autocast
-from toolorchestra.algos.hardware.batching import bundles
+from toolorchestra.algos.hardware.batching import bundles, common_prefix, sharing_bundles
 from toolorchestra.algos.hardware.grouped_attention import grouped_attention
 from toolorchestra.algos.rollout.reading import Reading, left_padded, right_padded
 from toolorchestra.algos.rollout.turn_cache import KnownPrefix, TurnCache
@@ -142,24 +143,34 @@ class ModelSampler:
         return [samples[row] for row in range(len(prompts))]
 
     def _known(self, prompts: Sequence[Sequence[int]], budget: int) -> list[KnownPrefix | None]:
-        """Return what is known of each prompt; one that several rows have, such as those of a group, is read once."""
+        """Return what is known of each prompt, when what several of them have in common has been read.
+
+        That is a long beginning, such as rules and tools, then whole prompts, such as those of a group.
+        """
         cache, limit = self.cache, budget // 2
-        nothing: list[KnownPrefix | None] = [None] * len(prompts)
         if cache is None:
-            return nothing
+            return [None] * len(prompts)
         cache.shrink(limit)
         known = cache.find(prompts)
         counts = Counter(tuple(prompt) for prompt, found in zip(prompts, known, strict=True) if found is None)
-        shared = [prompt for prompt, count in counts.items() if count > 1 and len(prompt) > 1]
-        for rows in self._bundles(shared, nothing[: len(shared)], budget, 1):
-            reading = self._read([shared[row] for row in rows], nothing[: len(rows)], 1)
-            reading.keep(cache, dict.fromkeys(range(len(rows)), ()), limit)
-            cache.counts["read"] += sum(len(shared[row]) - 1 for row in rows)
-        if shared:
+        unknown = [list(prompt) for prompt in counts]
+        alike = [[unknown[row] for row in rows] for rows in sharing_bundles(unknown, room=sys.maxsize)]
+        self._learn(cache, [several[0][: common_prefix(several) + 1] for several in alike], budget)
+        self._learn(cache, [prompt for prompt, count in counts.items() if count > 1 and len(prompt) > 1], budget)
+        if unknown:
             known = cache.find(prompts)
         asked = sum(map(len, prompts))
         cache.counts.update(asked=asked, read=asked - sum(found.length for found in known if found))
         return known
+
+    def _learn(self, cache: TurnCache, prompts: Sequence[Sequence[int]], budget: int) -> None:
+        """Read all but the last id of some prompts, and keep what was read."""
+        known = cache.find(prompts)
+        for rows in self._bundles(prompts, known, budget, 1):
+            several, before = [prompts[row] for row in rows], [known[row] for row in rows]
+            self._read(several, before, 1).keep(cache, dict.fromkeys(range(len(rows)), ()), budget // 2)
+            cache.counts["read"] += sum(len(prompt) - 1 for prompt in several)
+            cache.counts["read"] -= sum(found.length for found in before if found)
 
     def _bundles(
         self, prompts: Sequence[Sequence[int]], known: Sequence[KnownPrefix | None], budget: int, more: int

@@ -103,6 +103,22 @@ def test_rollouts_of_one_task_read_its_prompt_once() -> None:
     assert kept.sampler.cache.counts["read"] == len(prompt) + 7  # each reads its last id, to draw the next
 
 
+def test_prompts_that_begin_alike_read_their_beginning_once() -> None:
+    model, (rules, other) = qwen(), starts(2, 300)
+    tasks = [[4 + n, *range(5, 45)] for n in range(4)]
+    prompts = [[*rules, *task] for task in (*tasks, tasks[0])] + [[*other, *task] for task in tasks[:2]] + [[7, 8]]
+    kept = Counted(model)
+    require_near(kept(prompts, 5), Counted(model, keep=False)(prompts, 5))
+    cache = kept.sampler.cache
+    assert cache is not None
+    # the first task is that of two prompts: all but its last id is read once
+    own = 2 * 1 + 40 + (3 + 2) * 41 + 2
+    assert cache.counts["read"] == len(rules) + len(other) + own
+    before = cache.counts["read"]
+    kept([[*rules, 30, 31, 32]], 5)
+    assert cache.counts["read"] - before == 3
+
+
 def test_branches_go_on_from_any_turn() -> None:
     model, (first,) = qwen(), starts(1)
     sampler = Counted(model)
