@@ -79,7 +79,7 @@ def warm_up(config: TrainGRPO, report: Report = lambda step, metrics: None, watc
         "output": config.output / "sft",
         "difficulty": config.levels,
         "save_every": 0,
-        "learning_rate": None,
+        "learning_rate": config.sft_learning_rate,
         "lr_scheduler_type": None,
         "warmup_steps": None,
         "dry_run": False,

@@ -104,6 +104,8 @@ class TrainGRPO(ClippedOptions):
     """Who plays the episodes of the warm start; None: a teacher that suits the tools of the environment."""
     sft_batch: Rare[int] = 16
     """Episodes a step of the warm start."""
+    sft_learning_rate: Rare[float | None] = None
+    """Peak learning rate of the warm start; None: the default of SFT."""
     sft_ask: Rare[float] = 0.4
     """Probability that an ``asking`` teacher queries an expert in a turn."""
     steps: int = 40

@@ -39,8 +39,8 @@ Schedule = Literal["constant", "linear", "cosine", "inverse_sqrt"]
 """Schedules of the learning rate, by the names of transformers."""
 SHARDED_OPTIMIZERS: tuple[OptimizerName, ...] = ("adamw", "rmsprop", "sgd")
 """Optimisers whose state is divided like the weights (`shard`)."""
-AT_LEAST_0 = ("learning_rate", "lora_rank", "warmup_steps", "eval_samples", "eval_every", "beta", "importance_cap",
-              "keep_rollouts", "max_staleness", "steps", "sft_steps")  # fmt: skip
+AT_LEAST_0 = ("learning_rate", "sft_learning_rate", "lora_rank", "warmup_steps", "eval_samples", "eval_every", "beta",
+              "importance_cap", "keep_rollouts", "max_staleness", "steps", "sft_steps")  # fmt: skip
 AT_LEAST_1 = ("save_total_limit", "micro_batch", "in_flight", "eval_tasks", "updates", "batch", "replays", "groups",
               "general_limit", "questions", "max_calls", "rounds", "stage_steps", "minibatch", "epochs",
               "min_pairs")  # fmt: skip
