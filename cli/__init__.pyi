@@ -11,6 +11,7 @@ from . import (
     main as main,
     options as options,
     play as play,
+    quickstart as quickstart,
     rollout as rollout,
     serve as serve,
     show as show,

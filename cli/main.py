@@ -23,6 +23,7 @@ from toolorchestra.cli.experts import ExpertsCommand
 from toolorchestra.cli.init import InitCommand
 from toolorchestra.cli.options import UsageError, command_names, subcommands
 from toolorchestra.cli.play import PlayCommand
+from toolorchestra.cli.quickstart import QuickstartCommand
 from toolorchestra.cli.rollout import RolloutCommand
 from toolorchestra.cli.serve import ServeCommand
 from toolorchestra.cli.show import ShowCommand
@@ -65,6 +66,7 @@ COMMAND_CONFIG = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes)
 
 Command = subcommands(
     {
+        "quickstart": QuickstartCommand,
         "envs": EnvsCommand,
         "play": PlayCommand,
         "rollout": RolloutCommand,

@@ -194,7 +194,7 @@ class RunLog:
         """Show the closing table and write its numbers to ``summary.json``; see `closing_table`."""
         if self.silent:
             return
-        rows = _summary(results, baseline)
+        rows = summary(results, baseline)
         write_whole(self.directory / "summary.json", msgspec.json.format(msgspec.json.encode(rows), indent=2) + b"\n")
         self.console.print(closing_table(results, baseline))
 
@@ -275,7 +275,7 @@ def closing_table(results: Mapping[str, Sequence[float | None]], baseline: str =
             where an error ended the episode.
         baseline: The policy that the last column compares the others with, task by task.
     """
-    rows = _summary(results, baseline)
+    rows = summary(results, baseline)
     table = Table(title="Held-out success", caption="Brackets: 95 % intervals.", title_style="bold")
     table.add_column("policy")
     table.add_column("episodes", justify="right")
@@ -383,7 +383,8 @@ def _dress(ax: Axes, phase: str) -> None:
     ax.tick_params(labelsize=9)
 
 
-def _summary(results: Mapping[str, Sequence[float | None]], baseline: str) -> dict[str, dict[str, Any]]:
+def summary(results: Mapping[str, Sequence[float | None]], baseline: str) -> dict[str, dict[str, Any]]:
+    """Return the numbers of the closing table, by policy; see `closing_table`."""
     rows: dict[str, dict[str, Any]] = {}
     theirs = results.get(baseline, ())
     for name, outcomes in results.items():
