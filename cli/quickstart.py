@@ -6,6 +6,7 @@ import json
 import time
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -35,11 +36,12 @@ _TURNS = 6
 _SFT_BATCH = 4
 _GROUPS, _GROUP_SIZE = 4, 8
 _SHORT = 240  # seconds of learning below which there is one group of two
-_SFT_SHARE = 0.7  # of the time that there is for learning
+_SFT_SHARE = 0.75  # of the time that there is for learning
 _ROW, _SHARED = 890, 480  # ids of an episode, and of those that all begin with, about
+_SLOWER = 1.3  # a step than it is expected to be
 _LEAST = 2  # steps of SFT
-_SLOWER = 1.2  # a step than it is expected to be
-_TOGETHER = 2  # rows for which there is memory, so that what both begin with is computed once
+_ROOM = ((14.0, 5.0, 4), (0.0, 3.0, 2))
+"""GiB that are free, those of them that a pass may take, and for how many rows a common beginning is computed once."""
 
 
 @dataclass
@@ -129,7 +131,7 @@ class QuickstartCommand:
             max_ids=2048,
             eval_samples=0,  # the held-out tasks are played before and after, here
             save_every=2,
-            memory=3.0,
+            memory=_room()[0],
         )
 
     def _play_first(self, model: TinyModel) -> None:
@@ -182,7 +184,7 @@ class QuickstartCommand:
 
         began = time.monotonic()
         torch.autograd.backward(hidden_states(policy.model, [[n % 1000 for n in range(_ROW)]], 0).sum())
-        row = (1 - _SHARED / _ROW * (1 - 1 / _TOGETHER)) * (time.monotonic() - began)
+        row = (1 - _SHARED / _ROW * (1 - 1 / _room()[1])) * (time.monotonic() - began)
         step = _SLOWER * config.sft_batch * row
         left = 60 * self.minutes - (time.monotonic() - self._began) - evaluation
         few: dict[str, Any] = {"groups": 1, "group_size": 2} if left < _SHORT else {}
@@ -217,6 +219,17 @@ class QuickstartCommand:
         """Print a line, with the time that is left."""
         left = self.minutes - (time.monotonic() - self._began) / 60
         print(f"[{max(left, 0):4.1f} min left] {text}", flush=True)
+
+
+@cache
+def _room() -> tuple[float, int]:
+    """Return the GiB that a pass may take beside the weights, and how many rows fit into them."""
+    import torch
+
+    from toolorchestra.algos.hardware import memory
+
+    free = memory.free(torch.device("cpu")) / memory.GIB
+    return next((gib, rows) for least, gib, rows in _ROOM if free >= least)
 
 
 def _held_out(env: Any, most: int) -> list[EpisodeStart]:
