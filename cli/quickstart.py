@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from functools import cache
@@ -83,22 +84,26 @@ class QuickstartCommand:
 
     def _run(self) -> None:
         from toolorchestra.agents.tiny_model import tiny_model
+        from toolorchestra.algos.hardware.batching import spread
+        from toolorchestra.envs.starts import starts
 
         model = tiny_model(self._say)
         make_folder(self.out)
-        self._play_first(model)
+        with closing(playable(ENV, **VIEW)) as env:
+            held_out = [start for level in starts(env, "test", (1,)).values() for start in level]
+        self._play_first(model, spread(held_out, _FIRST))
         self._say("Loading PyTorch")
         from toolorchestra.algos import grpo
         from toolorchestra.algos.options.precision import load_policy, start_policy
 
-        config = self._config(model)
+        config, tasks = self._config(model), spread(held_out, self.tasks)
         policy, began = start_policy(config, model.folder), time.monotonic()
-        self._play_held_out(config, policy, BEFORE)
+        self._play_held_out(config, policy, tasks, BEFORE)
         config = self._fitted(config, policy, time.monotonic() - began)
         del policy
         self._say(f"Teaching: {config.sft_steps} steps of SFT, then GRPO until the time is over")
         grpo.train(config)
-        self._play_held_out(config, load_policy(config, config.output / "final"), AFTER)
+        self._play_held_out(config, load_policy(config, config.output / "final"), tasks, AFTER)
         self._conclude()
 
     # ------------------------------------------------------------------------------------------------- stages
@@ -134,34 +139,30 @@ class QuickstartCommand:
             memory=_room()[0],
         )
 
-    def _play_first(self, model: TinyModel) -> None:
+    def _play_first(self, model: TinyModel, tasks: Sequence[EpisodeStart]) -> None:
         """Play the first episodes through a server on this machine, and print what the model wrote."""
         from toolorchestra.agents.chat.openai_chat import OpenAIChat
         from toolorchestra.agents.chat.transformers_chat import TransformersChat
         from toolorchestra.agents.policies.chat_policy import ChatPolicy
         from toolorchestra.agents.tiny_model import served
         from toolorchestra.envs.recording_units import closing_model
-        from toolorchestra.envs.run_episodes import EnvPool, run_policies
+        from toolorchestra.envs.run_episodes import run_episodes
         from toolorchestra.toolscale.common.visible import visible
 
         where = "a local server" if model.gguf else "this process"
         self._say(f"{model.name} plays {_FIRST} episodes of {ENV} behind {where}")
-        with closing(playable(ENV, **VIEW)) as env:
-            starts = _held_out(env, _FIRST)
         with served(model.gguf, parallel=_FIRST) if model.gguf else nullcontext("") as url:
             chat: Any = OpenAIChat(url, model.name) if url else TransformersChat(str(model.folder))
             policy = ChatPolicy(chat, self.seed, max_tokens=_TURN_IDS)
-            pool = EnvPool(lambda: playable(ENV, **VIEW))
             played: list[Episode] = []
             with closing_model(policy):
-                for one in run_policies(pool, lambda: policy, starts, in_flight=_FIRST):
-                    episode: Episode = one.game.env.unwrapped.episode  # type: ignore[attr-defined]  # ours has one
+                for episode in run_episodes(lambda: playable(ENV, **VIEW), lambda: policy, tasks, in_flight=_FIRST):
                     played.append(episode)
                     wrote = _first_line(str(episode.turns[0].message.get("content"))) if episode.turns else ""
                     self._say(visible(f"  {_first_line(episode.instruction)}\n    {wrote!r} … {episode.outcome}"))
         write_jsonl(self.out / "server.jsonl", played)
 
-    def _play_held_out(self, config: TrainGRPO, policy: TokenPolicy, name: str) -> None:
+    def _play_held_out(self, config: TrainGRPO, policy: TokenPolicy, tasks: Sequence[EpisodeStart], name: str) -> None:
         """Play the held-out tasks, and record the episodes under a name."""
         from toolorchestra.agents.builtin.model import prepare_torch
         from toolorchestra.algos.grpo import make_engine
@@ -169,12 +170,10 @@ class QuickstartCommand:
         from toolorchestra.algos.rollout.generation import Generation
 
         prepare_torch(config.torch_threads)
-        with closing(playable(ENV, **VIEW)) as env:
-            starts = _held_out(env, self.tasks)
-        self._say(f"The model {name}, on {len(starts)} held-out tasks")
+        self._say(f"The model {name}, on {len(tasks)} held-out tasks")
         with closing(make_engine(config, policy.renderer, policy.model)) as engine:
             generation, record = Generation(config.memory), self.out / f"{name}.jsonl"
-            evaluate(engine, policy, starts, samples=1, greedy=True, record=record, generation=generation)
+            evaluate(engine, policy, tasks, samples=1, greedy=True, record=record, generation=generation)
 
     def _fitted(self, config: TrainGRPO, policy: TokenPolicy, evaluation: float) -> TrainGRPO:
         """Return the options with as many steps as there is time for, if an evaluation takes so many seconds."""
@@ -230,14 +229,6 @@ def _room() -> tuple[float, int]:
 
     free = memory.free(torch.device("cpu")) / memory.GIB
     return next((gib, rows) for least, gib, rows in _ROOM if free >= least)
-
-
-def _held_out(env: Any, most: int) -> list[EpisodeStart]:
-    """Return held-out tasks of the first level, as the training chooses them."""
-    from toolorchestra.algos.hardware.batching import spread
-    from toolorchestra.envs.starts import starts
-
-    return spread([start for level in starts(env, "test", (1,)).values() for start in level], most)
 
 
 def _first_line(text: str) -> str:

@@ -155,9 +155,11 @@ class ModelSampler:
         counts = Counter(tuple(prompt) for prompt, found in zip(prompts, known, strict=True) if found is None)
         unknown = [list(prompt) for prompt in counts]
         alike = [[unknown[row] for row in rows] for rows in sharing_bundles(unknown, room=sys.maxsize)]
-        self._learn(cache, [several[0][: common_prefix(several) + 1] for several in alike], budget)
-        self._learn(cache, [prompt for prompt, count in counts.items() if count > 1 and len(prompt) > 1], budget)
-        if unknown:
+        beginnings = [several[0][: common_prefix(several) + 1] for several in alike]
+        repeated = [prompt for prompt, count in counts.items() if count > 1 and len(prompt) > 1]
+        for several in (beginnings, repeated):
+            self._learn(cache, several, budget)
+        if beginnings or repeated:
             known = cache.find(prompts)
         asked = sum(map(len, prompts))
         cache.counts.update(asked=asked, read=asked - sum(found.length for found in known if found))
