@@ -17,7 +17,7 @@ Departures from the paper, each an option:
 - What the reasoner writes after an interpretation is trained too, with A_ij (``--no-train-finish`` does not).
 - A path without a call has nothing to interpret: the reward of its one answer stands for all M.
 - With several calls, it is known only afterwards which was the last: the path's own ending is then its first branch.
-- Several questions a step (``--questions 1``); the clip is asymmetric, (0.2, 0.28) (``--epsilon-high 0.2``).
+- Several questions a step (``--groups 1``); the clip is asymmetric, (0.2, 0.28) (``--epsilon-high 0.2``).
 - Without models, tiny built-in ones are made and warm-started on problems that the teacher of
   `toolorchestra.envs.msarl` has programs for, with a simulated Python whose output is noisy.
 """
@@ -164,7 +164,7 @@ class NestedGRPO(ClippedLearner[TrainMSARL]):
         """Play one batch of rollouts, update every policy on it, and return the metrics."""
         config, engine = self.config, self.engine
         rng = random.Random(f"{config.seed}/{step}")
-        starts = [rng.choice(self.tasks) for _ in range(config.questions)]
+        starts = [rng.choice(self.tasks) for _ in range(config.groups)]
         samplers = self.samplers(rng)
         engine.generated.clear()
         with self.sampling():

@@ -99,7 +99,7 @@ class IndependentGRPO(ClippedLearner[TrainMultiGRPO]):
         """Play one batch of rollouts, update every policy on it, and return the metrics."""
         config, engine = self.config, self.engine
         rng = random.Random(f"{config.seed}/{step}")
-        starts = [rng.choice(self.tasks).another(rng) for _ in range(config.questions)]
+        starts = [rng.choice(self.tasks).another(rng) for _ in range(config.groups)]
         samplers = self.samplers(rng)
         engine.generated.clear()
         with self.sampling():

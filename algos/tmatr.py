@@ -185,20 +185,20 @@ class OnlineDPO(TeamLearner[TrainTMATR, DPOUpdater]):
         if within == 0:
             self._begin_stage(step)
         rng = random.Random(f"{config.seed}/{step}")
-        starts = [rng.choice(self.tasks) for _ in range(config.questions)]
-        begun = [start.another(rng) for start in starts for _ in range(config.rollouts)]
+        starts = [rng.choice(self.tasks) for _ in range(config.groups)]
+        begun = [start.another(rng) for start in starts for _ in range(config.group_size)]
         engine.generated.clear()
         played = [engine.start(start) for start in distributed.shard(begun)]
         samplers = self.samplers(rng)
         with self.sampling():
             engine.play(samplers, played)
         slots = distributed.all_gather(played)
-        found = [select(episodes, config.threshold) for episodes in chunks(slots, config.rollouts)]
+        found = [select(episodes, config.threshold) for episodes in chunks(slots, config.group_size)]
         pairs = [pair for pair in found if pair is not None]
         metrics = {"stage": stage + 1.0, **measure(slots, pairs, engine)}
         if len(pairs) < config.min_pairs:
             warn_of_nothing(
-                step, f"of {config.questions} questions {len(pairs)} made a pair, and `min_pairs` is {config.min_pairs}"
+                step, f"of {config.groups} questions {len(pairs)} made a pair, and `min_pairs` is {config.min_pairs}"
             )
         return metrics | self._update(pairs, config.learners(step, self.agents), rng)
 

@@ -102,7 +102,7 @@ def train_grpo(folder: Path, resume: bool) -> None:
     grpo.train(options)
 
 
-SEVERAL: dict[str, Any] = {"questions": 3, "eval_samples": 1, "threads": 1, "kinds": ("committee",), "sft_steps": 4}
+SEVERAL: dict[str, Any] = {"groups": 3, "eval_samples": 1, "threads": 1, "kinds": ("committee",), "sft_steps": 4}
 SEVERAL |= {"max_turn_ids": 12}
 
 
@@ -116,20 +116,21 @@ def train_msarl(folder: Path, resume: bool) -> None:
     """Train two agents by nested GRPO."""
     reward_parity()
     settings = {name: value for name, value in SEVERAL.items() if name != "kinds"}
-    settings |= {"paths": 2, "interpretations": 2, "steps": 10, "save_every": 1, "questions": 2}
+    settings |= {"paths": 2, "interpretations": 2, "steps": 10, "save_every": 1, "groups": 2}
     msarl.train(msarl.TrainMSARL(output=folder, resume=resume, **settings))
 
 
 def train_tmatr(folder: Path, resume: bool) -> None:
     """Train two agents by alternating DPO."""
     reward_parity()
-    settings = SEVERAL | {"schedule": ("inferencer", "planner"), "stage_steps": 4, "rollouts": 2, "min_pairs": 1}
+    settings = SEVERAL | {"schedule": ("inferencer", "planner"), "stage_steps": 4, "group_size": 2, "min_pairs": 1}
     tmatr.train(tmatr.TrainTMATR(output=folder, save_every=1, resume=resume, **settings))
 
 
 def run_study(folder: Path, resume: bool) -> None:
     """Run the study of schedules, whose trainings are processes of their own; those that ended are not made again."""
-    options = "--sft-steps 4 --stage-steps 1 --rollouts 2 --min-pairs 1 --threads 1 --max-turn-ids 12 --kinds committee"
+    sizes = "--sft-steps 4 --stage-steps 1 --group-size 2 --min-pairs 1"
+    options = f"{sizes} --threads 1 --max-turn-ids 12 --kinds committee"
     schedules = ("joint", "joint, twice the updates")
     found = tmatr_study.run(2, 1, schedules=schedules, runs=folder / "runs", more=options.split())
     tmatr_study.write(found, folder / "study")

@@ -15,7 +15,7 @@ GROUPS: Mapping[str, str] = {
     "environment and task": "env env_options source source_options difficulty kinds max_turns max_calls episodes "
     "general general_share general_min_score general_limit preference preference_text",
     "training": "seed steps",
-    "rollout": "questions groups group_size paths interpretations rollouts temperature max_turn_ids max_ids filters "
+    "rollout": "groups group_size paths interpretations temperature max_turn_ids max_ids filters "
     "min_std resample max_staleness open_at sampler server servers weight_sync",
     "evaluation": "eval_split eval_samples eval_tasks eval_every evaluate_only track_kl",
     "memory and hardware": "threads memory micro_batch gradient_checkpointing precision quantize shard in_flight "

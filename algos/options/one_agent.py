@@ -113,7 +113,7 @@ class TrainGRPO(ClippedOptions):
     groups: int = 16
     """Tasks per batch."""
     group_size: int = 8
-    """Rollouts per task."""
+    """Rollouts per task (G)."""
     updates: int = 1
     """Optimiser steps per batch of rollouts, each on its share of the rows."""
     filters: tuple[Filter, ...] | None = None

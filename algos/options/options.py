@@ -42,7 +42,7 @@ SHARDED_OPTIMIZERS: tuple[OptimizerName, ...] = ("adamw", "rmsprop", "sgd")
 AT_LEAST_0 = ("learning_rate", "sft_learning_rate", "lora_rank", "warmup_steps", "eval_samples", "eval_every", "beta",
               "importance_cap", "keep_rollouts", "max_staleness", "steps", "sft_steps")  # fmt: skip
 AT_LEAST_1 = ("save_total_limit", "micro_batch", "in_flight", "eval_tasks", "updates", "batch", "replays", "groups",
-              "general_limit", "questions", "max_calls", "rounds", "stage_steps", "minibatch", "epochs",
+              "general_limit", "max_calls", "rounds", "stage_steps", "minibatch", "epochs",
               "min_pairs")  # fmt: skip
 SHARES = ("sft_error", "error", "ask", "general_share")
 """Options of any learner that are in [0, 1]; those above have a minimum."""
@@ -216,7 +216,7 @@ class LearnerOptions(ABC):
         """Raise an `OptionError` if one of these numbers of rollouts, which are compared, is below 2."""
         for name in names:
             if (size := getattr(self, name)) < 2:
-                raise OptionError(f"Advantages compare the rollouts of a group: `{name}` {size} is below 2.")
+                raise OptionError(f"The rollouts of a group are compared: `{name}` {size} is below 2.")
 
     @property
     def read_template_options(self) -> dict[str, Any]:

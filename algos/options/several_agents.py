@@ -39,8 +39,8 @@ class TrainTeam(TrainOptions):
     difficulty: tuple[int, ...] | None = (1,)
     kinds: Rare[tuple[str, ...]] = ()
     """Kinds of these tasks (the `intent` of a task); empty for all."""
-    questions: int = 8
-    """Questions per batch of rollouts."""
+    groups: int = 8
+    """Tasks per batch."""
     evaluate_only: Rare[bool] = False
     """Evaluate the policies that training would start from (an untrained team), and train nothing."""
     servers: Rare[dict[str, str]] = field(default_factory=dict)
@@ -206,9 +206,9 @@ class TrainTMATR(TrainTeam):
     """Times that the schedule is repeated."""
     stage_steps: int = 8
     """Batches of rollouts of a stage."""
-    questions: int = 16
-    rollouts: int = 6
-    """Episodes per question (n)."""
+    groups: int = 16
+    group_size: int = 6
+    """Rollouts per task (n)."""
     threshold: float = 0.5
     """Reward that the better episode of a pair must exceed (η)."""
     beta: float = 0.1
@@ -224,8 +224,7 @@ class TrainTMATR(TrainTeam):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.rollouts < 2:
-            raise OptionError(f"A pair is of two episodes: `rollouts` {self.rollouts} is below 2.")
+        self.require_groups("group_size")
         if not self.schedule:
             raise OptionError("`schedule` has no stage: name an agent for each, or `system`, or `both`.")
         if self.beta <= 0 or self.sft_weight < 0:
@@ -304,7 +303,7 @@ class TrainMultiGRPO(TrainClipped):
     sharing: dict[str, str] = field(default_factory=dict)
     """For agents that share a policy, its name; any other agent has a policy of its own name."""
     group_size: int = 8
-    """Rollouts per question (G)."""
+    """Rollouts per task (G)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from toolorchestra.algos.options.options import LearnerOptions
 
 MAXIMA = {
-    "steps": 2, "sft_steps": 20, "sft_batch": 4, "updates": 2, "groups": 2, "group_size": 2, "questions": 2, "paths": 2,
-    "interpretations": 2, "rollouts": 2, "rounds": 1, "stage_steps": 1, "epochs": 1, "batch": 2, "minibatch": 2,
+    "steps": 2, "sft_steps": 20, "sft_batch": 4, "updates": 2, "groups": 2, "group_size": 2, "paths": 2,
+    "interpretations": 2, "rounds": 1, "stage_steps": 1, "epochs": 1, "batch": 2, "minibatch": 2,
     "replays": 1, "max_turns": 2, "max_turn_ids": 16, "max_calls": 2, "general_limit": 20, "in_flight": 4,
     "eval_samples": 1, "eval_tasks": 1, "save_every": 1, "threads": 1,
 }  # fmt: skip

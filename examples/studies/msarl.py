@@ -120,7 +120,7 @@ def learner_options(cell: Cell, system: str, plan: Plan, questions: int, samples
         "difficulty": cell.calls,
         "sft-error": round(1 - START ** (1 / messages), 3),
         "steps": plan.steps,
-        "questions": questions,
+        "groups": questions,
         "eval-samples": samples,
         "eval-tasks": plan.tasks,
         "max-ids": longest,

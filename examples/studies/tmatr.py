@@ -82,7 +82,7 @@ def train(
     if (output / "stages.json").exists():
         return output
     options = ["--schedule", *SCHEDULES[schedule], "--seed", str(seed), "--output", str(output), "--save-every", "0"]
-    options += ["--questions", str(questions), "--eval-samples", str(samples), *more]
+    options += ["--groups", str(questions), "--eval-samples", str(samples), *more]
     first = next((run for run in sorted(folder.glob(f"*-{seed}")) if (run / "stages.json").exists()), None)
     if first is not None:
         options += ["--start", str(first / "start")]

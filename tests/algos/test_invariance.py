@@ -87,7 +87,7 @@ def train_everywhere(folder: Path, **options: Any) -> dict[str, Any]:
     grpo.train(TrainGRPO(output=folder / "grpo-model", **given, **small))
     designs: dict[str, Any] = {**groups, "eval_samples": 0, "sft_steps": 2, "save_every": 0, "max_turn_ids": 12}
     grpo.train(TrainGRPO(env="MASOrchestra-Low-Math-v0", output=folder / "masorchestra", **designs))
-    teams: dict[str, Any] = {**rollouts, "max_turn_ids": 4, "sft_steps": 2, "questions": 3, "save_every": 1}
+    teams: dict[str, Any] = {**rollouts, "max_turn_ids": 4, "sft_steps": 2, "groups": 3, "save_every": 1}
     found["multi-grpo"] = TrainMultiGRPO(
         output=folder / "multi-grpo", group_size=4, kinds=("power_remainder",), **teams
     )
@@ -99,7 +99,7 @@ def train_everywhere(folder: Path, **options: Any) -> dict[str, Any]:
     teams |= {"eval_tasks": 2, "eval_samples": 1}  # evaluated after each stage
     teams["env_options"] = {"max_turns": "2", "max_retries": "1"}  # of policies whose messages are malformed
     found["tmatr"] = TrainTMATR(
-        output=folder / "tmatr", stage_steps=2, rollouts=4, min_pairs=1, threshold=0.5, epochs=1, **teams
+        output=folder / "tmatr", stage_steps=2, group_size=4, min_pairs=1, threshold=0.5, epochs=1, **teams
     )
     tmatr.train(found["tmatr"])
     break_off(folder / "tmatr", folder / "tmatr-resumed", 3)  # in the middle of a stage

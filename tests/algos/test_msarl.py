@@ -507,7 +507,7 @@ msarl.train(msarl.TrainMSARL(start=Path(sys.argv[1]), output=Path(sys.argv[2]), 
 
 SMALL = {
     "steps": 6,
-    "questions": 2,
+    "groups": 2,
     "paths": 2,
     "interpretations": 2,
     "eval_samples": 1,
@@ -689,7 +689,7 @@ def own_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_an_environment_of_ones_own_is_trained_and_evaluated_on_the_way(own_module: str, tmp_path: Path) -> None:
-    tiny: dict[str, Any] = {"sft_steps": 1, "questions": 1, "paths": 2, "interpretations": 2, "max_turn_ids": 6}
+    tiny: dict[str, Any] = {"sft_steps": 1, "groups": 1, "paths": 2, "interpretations": 2, "max_turn_ids": 6}
     tiny |= {"eval_samples": 1, "eval_tasks": 2, "difficulty": (1,), "threads": 1, "save_every": 0}
     config = TrainMSARL(env=f"{own_module}:team", output=tmp_path / "run", steps=2, eval_every=1, **tiny)
     run = msarl.train(config)

@@ -54,7 +54,7 @@ def small(start: Path, output: Path, **options: Any) -> TrainMultiGRPO:
         "env": ENV,
         "start": start,
         "output": output,
-        "questions": 2,
+        "groups": 2,
         "group_size": 4,
         "steps": 3,
         "eval_samples": 2,
@@ -380,7 +380,7 @@ def test_a_run_that_is_killed_goes_on_exactly(
     settings: dict[str, Any] = {
         "env": ENV,
         "lora_rank": lora_rank,
-        "questions": 2,
+        "groups": 2,
         "group_size": 4,
         "eval_samples": 1,
         "learning_rate": 1e-3,

@@ -272,7 +272,7 @@ def test_a_stage_of_an_unknown_agent_is_refused_with_those_there_are(env: MultiA
 
 
 def learner_of(env: MultiAgentEnv, policy: TokenPolicy, **options: Any) -> OnlineDPO:
-    sizes = {"stage_steps": 2, "questions": 3, "rollouts": 3, "epochs": 1, "max_turn_ids": 12}
+    sizes = {"stage_steps": 2, "groups": 3, "group_size": 3, "epochs": 1, "max_turn_ids": 12}
     settings: dict[str, Any] = {**sizes, "threshold": 0.2, "min_pairs": 1}
     config = TrainTMATR(**{**settings, **options})
     policies = {name: clone(policy) for name in config.policies(env)}
@@ -299,7 +299,7 @@ def by_parity(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("by_parity")
 def test_only_the_agent_of_the_stage_learns_and_from_the_team_as_it_is(env: MultiAgentEnv, policy: TokenPolicy) -> None:
-    learner = learner_of(env, policy, schedule=("inferencer", "planner"), questions=6)
+    learner = learner_of(env, policy, schedule=("inferencer", "planner"), groups=6)
     inferencer, planner = (learner.policies[name].model for name in ("inferencer", "planner"))
     for step in (1, 2):
         metrics = learner.learn(step)
@@ -345,7 +345,7 @@ def test_both_learn_at_once_and_system_lets_them_take_turns(env: MultiAgentEnv, 
 
 @pytest.mark.usefixtures("by_parity")
 def test_shared_weights_learn_in_every_stage(env: MultiAgentEnv, policy: TokenPolicy) -> None:
-    learner = learner_of(env, policy, schedule=("inferencer", "both"), stage_steps=1, questions=8, share=True)
+    learner = learner_of(env, policy, schedule=("inferencer", "both"), stage_steps=1, groups=8, share=True)
     assert list(learner.policies) == ["shared"]
     for step in (1, 2):
         assert learner.learn(step)["updates"] == 1
@@ -378,7 +378,7 @@ def test_minibatches_and_epochs_make_the_updates(env: MultiAgentEnv, policy: Tok
     [
         ({"env": "ToolOrchestra-Math-v0"}, "algos/grpo.py --env ToolOrchestra-Math-v0"),
         ({"env": "ParaManager-Math-v0"}, "algos/grpo.py --env ParaManager-Math-v0"),
-        ({"rollouts": 1}, "`rollouts` 1"),
+        ({"group_size": 1}, "`group_size` 1"),
         ({"stage_steps": 0}, "`stage_steps`"),
         ({"schedule": ()}, "`schedule`"),
         ({"beta": 0.0}, "`beta`"),
@@ -448,8 +448,8 @@ It dies in the third step."""
 SMALL: dict[str, Any] = {
     "schedule": ("inferencer", "planner"),
     "stage_steps": 3,
-    "questions": 3,
-    "rollouts": 2,
+    "groups": 3,
+    "group_size": 2,
     "min_pairs": 1,
     "eval_samples": 1,
     "save_every": 2,

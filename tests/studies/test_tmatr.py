@@ -116,7 +116,7 @@ def test_schedules_of_a_seed_begin_with_the_same_team_and_no_training_is_made_tw
     def training(command: list[str], **_: Any) -> None:
         commands.append(command)
         config = tyro.cli(TrainTMATR, args=command[3:])
-        assert (config.questions, config.eval_samples, config.stage_steps, config.seed) == (5, 2, STEPS, 7)
+        assert (config.groups, config.eval_samples, config.stage_steps, config.seed) == (5, 2, STEPS, 7)
         schedule = next(name for name in COMPARED if SCHEDULES[name] == config.schedule)
         leave(config.output, schedule, 7)
         (config.output / "start").mkdir()

@@ -111,7 +111,7 @@ def options(output: Path, **changes: Any) -> dict[str, Any]:
     settings: dict[str, Any] = {
         "env": "courier:make",
         "output": output,
-        "questions": 2,
+        "groups": 2,
         "eval_samples": 0,
         "save_every": 0,
         "max_turn_ids": 6,
@@ -162,7 +162,7 @@ def test_pairs_of_dpo_are_compared_with_the_sampler_and_what_did_not_learn_is_no
 ) -> None:
     monkeypatch.setattr(Slot, "reward", property(parity))
     given = options(tmp_path / "run", start=untaught / "start", servers={"courier": TWO}, temperature=0.8)
-    given |= {"schedule": ("courier",), "stage_steps": 3, "threshold": 0.0, "min_pairs": 1, "rollouts": 4}
+    given |= {"schedule": ("courier",), "stage_steps": 3, "threshold": 0.0, "min_pairs": 1, "group_size": 4}
     given |= {"eval_samples": 1, "eval_tasks": 2}
     tmatr.train(TrainTMATR(**given))
     learnt = [step for step in steps_of(tmp_path / "run") if step["updates"]]

@@ -390,7 +390,7 @@ def test_agents_of_a_team_learn_through_one_server(
         "server": started.url,
         "steps": 4,
         "updates": 2,
-        "questions": 2,
+        "groups": 2,
         "group_size": 4,
         "learning_rate": 3e-3,
         "max_turn_ids": 8,
