@@ -40,8 +40,11 @@ MAX_REPLY_BYTES = 64_000_000
 """Bytes of an answer, decompressed."""
 _KEPT_SECONDS = 4.0
 """Seconds for which an idle connection is kept: less than servers do, of which the shortest is uvicorn's 5."""
-_FIRST_PAUSE, _MAX_PAUSE = 0.5, 8.0
-"""Seconds before another attempt, doubled each time."""
+_FIRST_PAUSE, _LONGER, _MAX_PAUSE = 0.05, 5.0, 8.0
+"""Seconds before another attempt, how many times as long before the next, and at most.
+
+What fails now and then costs little, and five attempts still span seven seconds or so, for a server that restarts.
+"""
 _MAX_RETRY_AFTER = 120.0
 """Seconds that a server may ask to wait for in ``Retry-After``; if it asks for more, the request fails."""
 _WINDOW = 60.0
@@ -148,7 +151,7 @@ class HTTPClient:
         whole: Whether an attempt and its answer may take no longer than `timeout` in all.
         deadline: Seconds for a request with all attempts and pauses; None: no bound.
         retries: Attempts after the first.
-        pause: Seconds before the second attempt, doubled before each further one, up to 8.
+        pause: Seconds before the second attempt, five times as many before each further one, up to 8.
         patience: How many times as many retries an answer has that cannot be read, of a server that gave others.
         concurrency: Maximum number of functions under way (`submit`); None: no maximum.
         limits: How many requests may be sent in a minute (`admitted`).
@@ -262,6 +265,8 @@ class HTTPClient:
                     raise failure from error
                 if failure.about == "unreadable" and self.answered and self._patience > 1:
                     waits, limit = 0, self._patience * limit  # a server with a fault that comes and goes
+                if failure.about == 429:
+                    waits += 1  # it has too many requests: the next one is not to come at once
                 if attempt >= limit:
                     raise failure from error
             else:
@@ -419,4 +424,4 @@ def pause(attempt: int, headers: Mapping[str, str], first: float | None = None) 
     if after is not None and 0 < after <= _MAX_RETRY_AFTER:
         return after
     first = _FIRST_PAUSE if first is None else first
-    return min(first * 2.0**attempt, _MAX_PAUSE) * random.uniform(0.75, 1.0)
+    return min(first * _LONGER**attempt, _MAX_PAUSE) * random.uniform(0.75, 1.0)

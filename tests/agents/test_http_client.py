@@ -161,6 +161,26 @@ def test_whatever_a_server_sends_is_its_own_fault(serve: Serve, answer: bytes) -
     assert caught.value.outage
 
 
+@pytest.mark.parametrize(
+    ("status", "pauses"), [(503, [0.05, 0.25, 1.25, 6.25, 8.0]), (429, [0.25, 1.25, 6.25, 8.0, 8.0])]
+)
+def test_a_failure_is_tried_again_soon_and_too_many_requests_later(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, status: int, pauses: list[float]
+) -> None:
+    made, pause = list[float](), http_client.pause
+
+    def noted(*arguments: Any) -> float:
+        made.append(pause(*arguments))
+        return 0.0
+
+    monkeypatch.setattr(http_client, "pause", noted)
+    monkeypatch.setattr("random.uniform", lambda low, high: high)
+    url = serve(lambda send, over: send(b"HTTP/1.1 %d No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n" % status))
+    with OpenAIChat(url, "m", max_retries=5) as chat, pytest.raises(ExpertError, match=str(status)):
+        chat.complete([REQUEST])
+    assert made == pytest.approx(pauses)
+
+
 def test_a_deadline_must_be_positive() -> None:
     with pytest.raises(OptionError, match="deadline > 0"):
         OpenAIChat("http://127.0.0.1:1/v1", "m", deadline=0)
