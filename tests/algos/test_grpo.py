@@ -288,7 +288,7 @@ def test_an_estimate_of_the_divergence_is_zero_for_equals_and_never_negative(sta
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"group_size": 1}, "compare the rollouts"),
+        ({"group_size": 1}, "are compared"),
         ({"updates": 3}, "cannot be shared"),
         ({"temperature": 0.0}, "must be above 0"),
         ({"beta": -1.0}, "`beta`"),
