@@ -38,10 +38,10 @@ def require_near(found: list[Sample], expected: list[Sample]) -> None:
 
 
 class Counted:
-    """A sampler, and how many ids its model was given (`ids`), those that pad included."""
+    """A sampler, how many ids its model was given (`ids`), those that pad included, and that its last call ended with."""
 
     def __init__(self, model: Any, **options: Any) -> None:
-        self.sampler, self.ids = ModelSampler(model, RENDERER, seed=1, **options), 0
+        self.sampler, self.ids, self.ended = ModelSampler(model, RENDERER, seed=1, **options), 0, 0
         self.model = model
 
     def __call__(self, prompts: Prompts, limit: int) -> list[Sample]:
@@ -50,9 +50,11 @@ class Counted:
 
         hook = self.model.register_forward_pre_hook(count, with_kwargs=True)
         try:
-            return self.sampler(prompts, [limit] * len(prompts), [sum(prompt) for prompt in prompts])
+            found = self.sampler(prompts, [limit] * len(prompts), [sum(prompt) for prompt in prompts])
         finally:
             hook.remove()
+        self.ended = sum(map(len, prompts)) + sum(len(sample.ids) for sample in found)
+        return found
 
 
 def play(sampler: Any, turns: int, starts: Prompts, limit: int = 6, seed: int = 0) -> list[list[Sample]]:
@@ -84,6 +86,7 @@ def test_ten_turns_read_each_id_once_and_write_the_same() -> None:
     assert cache.counts["read"] <= total <= cache.counts["read"] + 10
     assert anew.ids == cache.counts["asked"] + written - 10
     assert cache.counts["asked"] > 5 * cache.counts["read"]
+    assert kept.ids <= 1.2 * kept.ended < anew.ids / 4
 
 
 def test_episodes_of_different_lengths_are_continued_together_as_alone() -> None:
