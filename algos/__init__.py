@@ -16,10 +16,13 @@ Each learner is also a script, e.g. ``python algos/grpo.py``. The names below lo
 """
 
 import os
+import warnings
 
 import lazy_loader
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read when torch loads; threads that spin starve a busy machine
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+# TRL and this package use names that all allowed releases of transformers have; those for vLLM have no newer ones
+warnings.filterwarnings("ignore", ".*(past_key_values|gradient_checkpointing).* is deprecated and will", FutureWarning)
 
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
