@@ -280,7 +280,7 @@ class Trainer(ABC, Generic[C, S]):
             self.log.say(f"{self.phase.upper()} on {config.setting}, in {config.output}")
             start = config.output / "start"
             if distributed.from_main(lambda: self.checkpoint is None and not (config.resume and start.is_dir())):
-                sft = self.log.progress("sft", self.warm_steps, counted="steps")
+                sft = self.log.progress("sft", self.warm_steps, counted="steps", ends=self._ends)
                 with sft if self.warm_steps else self.log.watch("Loading", 0), distributed.written(start) as draft:
                     self.warm_up(draft, self.reporter("sft"))
                     if draft:
@@ -291,7 +291,7 @@ class Trainer(ABC, Generic[C, S]):
             self.log.say(f"{self.device}: {room:.2g} GiB beside the weights (--memory).")
             self.judge(0)
             self._begun = time.monotonic()
-            with self.log.progress(self.phase, config.total, self.done):
+            with self.log.progress(self.phase, config.total, self.done, ends=self._ends):
                 self.fit()
             with distributed.written(config.output / "final") as draft:
                 self.save(draft)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import shutil
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from itertools import count
@@ -134,14 +135,18 @@ class RunLog:
         return Interval(share["success"], share["low"], share["high"])
 
     @contextmanager
-    def progress(self, phase: str, steps: int, done: int = 0, counted: str = "batches") -> Iterator[None]:
+    def progress(
+        self, phase: str, steps: int, done: int = 0, counted: str = "batches", ends: float = math.inf
+    ) -> Iterator[None]:
         """Show a progress bar of a phase with so many steps, some done before; `log` moves it.
 
-        What a step is, is shown as `counted`: batches of rollouts, if it is left out.
+        What a step is, is shown as `counted`: batches of rollouts, if it is left out. If the run `ends` at a moment of
+        the monotonic clock, the time that is left is shown too.
 
-        On a console that is no terminal, print ten lines over the phase instead.
+        On a console that is no terminal, print ten lines over the phase instead, or one for each batch of a run that
+        ends, since nobody knows how many it will have.
         """
-        self._bar = _Bar(self.console, phase, steps, done, counted)
+        self._bar = _Bar(self.console, phase, steps, done, counted, ends)
         try:
             with self._bar.bar:
                 yield
@@ -246,10 +251,11 @@ def _progress(console: Console, width: int = 3) -> Progress:
 
 
 class _Bar:
-    """A phase's progress bar; on a console that is no terminal, a line each tenth of it."""
+    """A phase's progress bar; on a console that is no terminal, a line each tenth of it, or each step (`each`)."""
 
-    def __init__(self, console: Console, phase: str, steps: int, done: int, counted: str) -> None:
-        self.phase, self.steps, self.done = phase, steps, done
+    def __init__(self, console: Console, phase: str, steps: int, done: int, counted: str, ends: float) -> None:
+        self.phase, self.steps, self.done, self.ends = phase, steps, done, ends
+        self.each = counted == "batches" and ends < math.inf
         self.name = f"{phase.upper()} {counted}"
         self.latest: dict[str, float] = {}
         self.bar = _progress(console, 2 * len(str(steps)) + 1)
@@ -260,11 +266,14 @@ class _Bar:
         self.latest |= _metrics(record)
         names = [name for name in SHOWN if name in self.latest and (name != "loss" or "success" not in self.latest)]
         shown = "  ".join(SHOWN[name].format(self.latest[name]) for name in names)
+        if self.ends < math.inf:
+            shown += f"  {max(0.0, self.ends - time.monotonic()) / 60:.1f} min left"
         self.bar.update(self.task, completed=step, shown=shown)
         tenth = 10 * step // self.steps > 10 * self.done // self.steps
         self.done = step
-        if tenth and not self.bar.console.is_terminal:
-            self.bar.console.print(f"{self.name} {step}/{self.steps}  {shown}", highlight=False)
+        if (tenth or self.each) and not self.bar.console.is_terminal:
+            made = str(step) if self.each else f"{step}/{self.steps}"
+            self.bar.console.print(f"{self.name} {made}  {shown}", highlight=False)
 
 
 def closing_table(results: Mapping[str, Sequence[float | None]], baseline: str = "SFT") -> Table:

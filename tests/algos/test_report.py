@@ -4,6 +4,7 @@ import io
 import json
 import math
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -147,6 +148,21 @@ def test_a_log_file_sees_a_line_each_tenth(tmp_path):
     shown = console.file.getvalue().splitlines()
     assert [line.split()[2] for line in shown] == ["60/100", "70/100", "80/100", "90/100", "100/100"]
     assert shown[0] == "SFT steps 60/100  loss 0.500"
+
+
+def test_a_run_that_ends_shows_each_batch_and_the_time_that_is_left(tmp_path, monkeypatch):
+    console = quiet()
+    monkeypatch.setattr("toolorchestra.algos.reporting.report.time", SimpleNamespace(monotonic=lambda: 100.0))
+    with RunLog(tmp_path, tensorboard=False, console=console) as run:
+        with run.progress("sft", steps=20, counted="steps", ends=280.0):
+            for step in range(1, 21):
+                run.log("sft", step, loss=0.5)
+        with run.progress("grpo", steps=1000, ends=90.0):
+            run.log("grpo", 1, success=0.25)
+    shown = console.file.getvalue().splitlines()
+    assert shown[0] == "SFT steps 2/20  loss 0.500  3.0 min left"
+    assert len(shown) == 11
+    assert shown[-1] == "GRPO batches 1  success 0.25  0.0 min left"
 
 
 def test_the_closing_table_compares_policies_task_by_task(tmp_path):

@@ -38,7 +38,12 @@ def require_near(found: list[Sample], expected: list[Sample]) -> None:
 
 
 class Counted:
-    """A sampler, how many ids its model was given (`ids`), those that pad included, and that its last call ended with."""
+    """A sampler.
+
+    Attributes:
+        ids: How many ids its model was given, those that pad included.
+        ended: How many ids the prompts of the last call had, with what was written after them.
+    """
 
     def __init__(self, model: Any, **options: Any) -> None:
         self.sampler, self.ids, self.ended = ModelSampler(model, RENDERER, seed=1, **options), 0, 0
