@@ -1,4 +1,4 @@
-"""Draw what was learned, from the records of trainings: MAS-Orchestra's designs, and TMATR's schedules."""
+"""Draw what was learned, from the records: MAS-Orchestra's designs, TMATR's schedules, and the quickstart."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 from harness import read
 
 from examples.studies import tmatr
+from examples.studies.shared import legend_below, make_panels
 from toolorchestra.algos.reporting import design_statistics
-from toolorchestra.toolscale.common.svg_themes import svg_of
+from toolorchestra.toolscale.common.svg_themes import SERIES, svg_of
 
 
 def learning() -> dict[str, str]:
@@ -20,7 +21,8 @@ def learning() -> dict[str, str]:
     for axis, runs in read("grpo_masorchestra")["axes"].items():
         found[f"{folder}/grpo_masorchestra_{axis}.svg"] = designs(axis, runs["0"]["curves"])
     study = schedules(read("tmatr"))
-    return found | {f"{folder}/tmatr_{name}.svg": svg_of(one, tmatr.SALT) for name, one in tmatr.figures(study).items()}
+    found |= {f"{folder}/tmatr_{name}.svg": svg_of(one, tmatr.SALT) for name, one in tmatr.figures(study).items()}
+    return found | {f"{folder}/quickstart.svg": quickstart(read("quickstart")["runs"])}
 
 
 def designs(axis: str, curves: list[dict[str, float]]) -> str:
@@ -39,3 +41,23 @@ def schedules(record: dict[str, Any]) -> tmatr.TMATRStudy:
         for name, seeds in record["runs"].items()
         for seed, run in seeds.items()
     ])  # fmt: skip
+
+
+def quickstart(runs: list[dict[str, Any]]) -> str:
+    """Return the figure of held-out success before and after the quickstart, with its interval, of each seed."""
+    figure, (panel,) = make_panels(1, 6.0, 2.2)
+    for number, (name, colour) in enumerate(zip(("before", "after"), SERIES, strict=False)):
+        held_out = [run["held_out"][name] for run in runs]
+        middle = [100 * one["success"] for one in held_out]
+        low, high = ([100 * abs(one[end] - one["success"]) for one in held_out] for end in ("low", "high"))
+        places = [place + 0.12 * (2 * number - 1) for place in range(len(runs))]
+        panel.errorbar(middle, places, xerr=[low, high], fmt="o", color=colour, capsize=3, label=name)
+    panel.set(
+        xlabel="held-out tasks solved, % (95 % interval)",
+        xlim=(-3, 103),
+        xticks=range(0, 101, 10),
+        ylim=(len(runs) - 0.5, -0.5),
+    )
+    panel.set_yticks(range(len(runs)), [f"seed {run['seed']}" for run in runs])
+    legend_below(figure, panel)
+    return svg_of(figure, "quickstart")

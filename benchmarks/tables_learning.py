@@ -48,6 +48,22 @@ def grpo_restaurant_policies() -> str:
     return markdown("policy (seed 0)|episodes:|success:|95 % interval", rows)
 
 
+def quickstart() -> str:
+    """What a real, small model does on held-out tasks before and after the quickstart, of each seed."""
+    rows = []
+    for run in read("quickstart")["runs"]:
+        before, after = (run["held_out"][name] for name in ("before", "after"))
+        steps, gain = run["steps"], interval(after["difference"], 1, 100).replace(" [", " points [")
+        rows.append([
+            str(run["seed"]), f"{steps['sft']}, {steps['grpo']}", f"{percent(before['success'])} %",
+            f"{percent(after['success'])} %", gain, change(before["tokens"], after["tokens"], 0, 1),
+            " → ".join(f"${one['dollars']:.4f}" for one in (before, after)), f"{run['seconds'] / 60:.1f} min",
+            f"{run['memory_gib']} GiB",
+        ])  # fmt: skip
+    titles = "seed:|SFT, GRPO steps|before:|after:|difference, 95 % interval|tokens an episode|its cost|time:|memory:"
+    return markdown(titles, rows)
+
+
 def grpo_restaurant_seeds() -> str:
     """Held-out success before and after GRPO, of each seed."""
     rows = []
