@@ -249,3 +249,14 @@ def memory_estimates() -> str:
         for case in read("memory")["cases"]
     ]  # fmt: skip
     return markdown("parameters:|trained|estimate:|peak:|estimate over peak:", rows)
+
+
+def workers() -> str:
+    """How much faster several workers play than one process, and than as many processes that share nothing."""
+    rows = []
+    for name, way in read("workers")["ways"].items():
+        beside = way.get("share_of_sharing_nothing")
+        shared = "" if beside is None or name.startswith("sharing") else f"{percent(beside, 0)} %"
+        speed_up, share = f"{way['speed_up']:.2f}", f"{percent(way['share_of_linear'], 0)} %"
+        rows.append([name, f"{way['seconds']:.1f} s", speed_up, share, shared])
+    return markdown("way, workers|time:|speed-up:|of linear:|of sharing nothing:", rows)
