@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -152,7 +153,7 @@ def test_a_log_file_sees_a_line_each_tenth(tmp_path):
 
 def test_a_run_that_ends_shows_each_batch_and_the_time_that_is_left(tmp_path, monkeypatch):
     console = quiet()
-    monkeypatch.setattr("toolorchestra.algos.reporting.report.time", SimpleNamespace(monotonic=lambda: 100.0))
+    monkeypatch.setattr(sys.modules[RunLog.__module__], "time", SimpleNamespace(monotonic=lambda: 100.0))
     with RunLog(tmp_path, tensorboard=False, console=console) as run:
         with run.progress("sft", steps=20, counted="steps", ends=280.0):
             for step in range(1, 21):
