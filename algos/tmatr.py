@@ -198,7 +198,7 @@ class OnlineDPO(TeamLearner[TrainTMATR, DPOUpdater]):
         metrics = {"stage": stage + 1.0, **measure(slots, pairs, engine)}
         if len(pairs) < config.min_pairs:
             warn_of_nothing(
-                step, f"of {config.groups} questions {len(pairs)} made a pair, and `min_pairs` is {config.min_pairs}"
+                step, f"of {config.groups} tasks {len(pairs)} made a pair, and `min_pairs` is {config.min_pairs}"
             )
         return metrics | self._update(pairs, config.learners(step, self.agents), rng)
 
