@@ -15,6 +15,7 @@
 Each learner is also a script, e.g. ``python algos/grpo.py``. The names below load torch when they are first used.
 """
 
+import logging
 import os
 import warnings
 
@@ -24,5 +25,6 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read when torch loads; th
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 # TRL and this package use names that all allowed releases of transformers have; those for vLLM have no newer ones
 warnings.filterwarnings("ignore", ".*(past_key_values|gradient_checkpointing).* is deprecated and will", FutureWarning)
+logging.getLogger("transformers.utils.generic").addFilter(lambda record: "`past_key_values`" not in str(record.msg))
 
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

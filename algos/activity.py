@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol
 
 FIRST = 2.0
 """Seconds after which something is shown for the first time."""
@@ -18,16 +19,22 @@ TOKENS: Counter[str] = Counter()
 
 Count = Callable[[int], None]
 """Called with the number of things done so far."""
-Watch = Callable[[str, int], AbstractContextManager[Count]]
-"""Shows how far something is while the context lasts, given its name and how many things are to be done.
 
-0 things: they cannot be counted."""
+
+class Watch(Protocol):
+    """Shows how far something is while the context lasts."""
+
+    def __call__(self, what: str, total: int, first: float = FIRST) -> AbstractContextManager[Count]:
+        """Return the context, given the name of the things, how many are to be done, and when they are first shown.
+
+        0 things: they cannot be counted.
+        """
 
 
 @contextmanager
-def unwatched(what: str, total: int) -> Iterator[Count]:
+def unwatched(what: str, total: int, first: float = FIRST) -> Iterator[Count]:
     """Show nothing."""
-    del what, total
+    del what, total, first
     yield lambda done: None
 
 
@@ -37,11 +44,12 @@ class Activity:
     Args:
         show: Shows it.
         slowest: Seconds between two calls of `show`, which come less and less often.
+        first: Seconds before the first.
     """
 
-    def __init__(self, show: Callable[[int, str], None], slowest: float = 10.0) -> None:
+    def __init__(self, show: Callable[[int, str], None], slowest: float = 10.0, first: float = FIRST) -> None:
         self.done = 0
-        self._show, self._slowest = show, slowest
+        self._show, self._slowest, self._first = show, slowest, first
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="progress", daemon=True)
 
@@ -59,7 +67,7 @@ class Activity:
         self._thread.join()
 
     def _watch(self) -> None:
-        pause = FIRST
+        pause = self._first
         while not self._ended.wait(pause):
             self._show(self.done, self._text())
             pause = min(self._slowest, 2 * pause)

@@ -155,7 +155,7 @@ class GroupRollouts:
 
     def _rows(self, prompts: Sequence[Any], global_step: int, model: Any) -> dict[str, list[Any]]:
         config = self.config
-        wanted = distributed.world_size() * len(prompts) // config.group_size
+        wanted = distributed.world_size() * len(prompts) // config.rollouts_per_task
         self._unjudged = []
         useful, spare = self.collect(wanted, global_step, model)
         chosen = (useful + spare)[:wanted]
@@ -202,7 +202,7 @@ class GroupRollouts:
         """Play and judge `count` tasks of the curriculum; a group with an infrastructure error is left out."""
         config = self.config
         tasks = self.curriculum.draw(count, rng)
-        size = config.group_size
+        size = config.rollouts_per_task
         requests = [
             RolloutRequest(n, start.another(rng), rng.getrandbits(48))
             for n, (_, start) in enumerate(tasks)

@@ -152,7 +152,7 @@ def fit(
         model=trained(policy.model),
         reward_funcs=advantages_as_rewards,
         args=_arguments(config, generation),
-        train_dataset=Dataset.from_dict({"prompt": [str(n) for n in range(config.groups)]}),
+        train_dataset=Dataset.from_dict({"prompt": [str(n) for n in range(config.tasks_per_batch)]}),
         processing_class=policy.tokenizer,
         rollout_func=rollouts,
         callbacks=[bookkeeper],
@@ -182,9 +182,9 @@ def _arguments(config: TrainGRPO, generation: Generation) -> GRPOConfig:
 
     from toolorchestra.algos.trl_trainers import settings
 
-    distributed.require_divisible(config.groups, "groups", "Choose `groups` accordingly.")
+    distributed.require_divisible(config.tasks_per_batch, "groups", "Choose `groups` accordingly.")
     batch = distributed.require_divisible(
-        config.groups * config.group_size // config.updates, "rollouts", "Choose `updates` accordingly."
+        config.tasks_per_batch * config.rollouts_per_task // config.updates, "rollouts", "Choose `updates` accordingly."
     )
     return GRPOConfig(
         **settings(
@@ -197,7 +197,7 @@ def _arguments(config: TrainGRPO, generation: Generation) -> GRPOConfig:
         per_device_train_batch_size=batch,
         steps_per_generation=config.updates,
         gradient_accumulation_steps=1,
-        num_generations=config.group_size,
+        num_generations=config.rollouts_per_task,
         max_steps=config.steps * config.updates,
         learning_rate=config.rate,
         loss_type=config.loss_aggregation,
@@ -250,6 +250,11 @@ class SingleAgentTrainer(Trainer[TrainGRPO, PolicyScores]):
         self.engine = make_engine(config, self.policy.renderer, model)
         self.engine.token_budget = self.generation.token_budget(model)
         self.generation.check(self.engine.max_ids, self.policy.renderer.stop_ids[0])
+        if config.without_gpu and None in (config.groups, config.group_size, config.max_turn_ids):
+            self.log.say(
+                f"Without a GPU a batch has {config.tasks_per_batch} tasks with {config.rollouts_per_task} rollouts "
+                f"each, and a turn at most {config.turn_ids} tokens (--groups, --group-size, --max-turn-ids)."
+            )
         levels = starts(self.env, config.eval_split, config.levels)
         self.held_out = config.evaluated([start for level in levels.values() for start in level])
         require_room(map(self._prompt, spread(self.held_out, PROMPTS)), self.engine.max_ids)

@@ -153,15 +153,15 @@ class RolloutWorker:
     @property
     def _taken_groups(self) -> int:
         """Number of groups that were taken from the buffer."""
-        return self._handed_out - self.rollout_buffer.qsize() // self.config.group_size
+        return self._handed_out - self.rollout_buffer.qsize() // self.config.rollouts_per_task
 
     def _may_begin(self) -> bool:
         """Return whether a group that begins now is used, in the order of beginning, before it is too old.
 
         Of those taken since the last update as many as are needed are used in it; more were discarded.
         """
-        discarded = max(0, self._taken_groups - self._taken - self.config.groups)
-        return self._begun - self._taken < (self.config.max_staleness + 1) * self.config.groups + discarded
+        discarded = max(0, self._taken_groups - self._taken - self.config.tasks_per_batch)
+        return self._begun - self._taken < (self.config.max_staleness + 1) * self.config.tasks_per_batch + discarded
 
     async def _following(self) -> tuple[int, RolloutRequest] | None:
         """Return the next episode, once it may begin."""
@@ -179,14 +179,14 @@ class RolloutWorker:
         rng = random.Random(f"{self.config.seed}/{group}/{tries}")
         ((level, start),) = self.curriculum.draw(1, rng)
         self._open[group] = _OpenGroup(level, tries, self.version, {})
-        for n in range(self.config.group_size):
+        for n in range(self.config.rollouts_per_task):
             request = RolloutRequest(group, start.another(rng), rng.getrandbits(48))
-            self._asked.append((group * self.config.group_size + n, request))
+            self._asked.append((group * self.config.rollouts_per_task + n, request))
         self._wake.set()
 
     def _ended(self, number: int, row: Row) -> None:
         """Keep a row, and hand out its group if that is whole, or begin another in its place."""
-        size, resample = self.config.group_size, self.config.resample
+        size, resample = self.config.rollouts_per_task, self.config.resample
         group, n = divmod(number, size)
         found = self._open[group]
         found.rows[n] = row
@@ -265,7 +265,7 @@ class AsyncGroupRollouts(GroupRollouts):
         ages: list[int] = []
         discarded = 0
         while len(found) < wanted:
-            first, *_ = [self._next(worker) for _ in range(self.config.group_size)]
+            first, *_ = [self._next(worker) for _ in range(self.config.rollouts_per_task)]
             if (age := version - first.model_version) > self.config.max_staleness:
                 discarded += 1
             else:
@@ -287,7 +287,7 @@ class AsyncGroupRollouts(GroupRollouts):
         """Return the worker, which is begun with the first weights, and tell it the version of the present ones."""
         if self._worker is None:
             sampler = self.generation.live_sampler(self.engine.renderer, temperature=self.config.temperature)
-            first = version * self.config.groups
+            first = version * self.config.tasks_per_batch
             self._worker = RolloutWorker(self.engine, self.curriculum, self.config, sampler, first=first)
         self._worker.update_model_version(version)
         self._worker.start()

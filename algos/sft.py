@@ -64,7 +64,7 @@ def build_policy(
 
 
 def teach(config: TrainSFT, report: Report = lambda step, metrics: None, watch: Watch = unwatched) -> TokenPolicy:
-    """Make or load a policy, teach it as `config` says, and return it; `watch` shows how far what comes before is."""
+    """Make or load a policy, teach it as `config` says, and return it; `watch` shows how far things are."""
     prepare_torch(config.torch_threads)
     env = make_env(config.env, config.environment_options)
     try:
@@ -72,7 +72,7 @@ def teach(config: TrainSFT, report: Report = lambda step, metrics: None, watch: 
         require_round_trip(env, policy.renderer, next(iter(starts(env, "train", config.levels).values()))[0])
         if config.steps:
             config.set_up(policy.model)
-            fit_rows(policy, rows, config, report)
+            fit_rows(policy, rows, config, report, watch)
     finally:
         env.close()
     return policy
@@ -119,7 +119,7 @@ def _pick(good: T, noisy: T | None, at: float, rng: random.Random) -> T:
     return noisy if noisy and at >= NOISY_FROM and rng.random() < NOISY_SHARE else good
 
 
-def fit_rows(policy: TokenPolicy, rows: Rows, config: TrainSFT, report: Report) -> None:
+def fit_rows(policy: TokenPolicy, rows: Rows, config: TrainSFT, report: Report, watch: Watch) -> None:
     """Train a policy in place on rows, as the options of a run say; see `fit`."""
     fit(
         policy,
@@ -129,6 +129,7 @@ def fit_rows(policy: TokenPolicy, rows: Rows, config: TrainSFT, report: Report) 
         batch=config.batch,
         learning_rate=config.rate,
         report=report,
+        watch=watch,
         save_every=config.save_every,
         resume=checkpoint_to_resume(config),
         model_card=card(config, "sft", "Checkpoints"),
@@ -144,6 +145,7 @@ def fit(
     batch: int,
     learning_rate: float,
     report: Report = lambda step, metrics: None,
+    watch: Watch = unwatched,
     save_every: int = 0,
     resume: Path | None = None,
     model_card: str = "",
@@ -152,7 +154,7 @@ def fit(
 
     The learning rate is the peak of a cosine schedule, unless `config` says otherwise; memory, precision, optimiser and
     seed are those of `config`. Checkpoints are written to `output` every `save_every` steps (0: never), with
-    `model_card` beside them; `resume` is one to continue from.
+    `model_card` beside them; `resume` is one to continue from. `watch` shows how far a step is.
     """
     drawn = rows if isinstance(rows, DrawnRows) else None
     if drawn is None:
@@ -191,7 +193,7 @@ def fit(
     )
     trainer.rows = rows
     trainer.model_card = model_card
-    trainer.gib, trainer.micro_batch = config.memory, config.micro_batch
+    trainer.gib, trainer.micro_batch, trainer.watch = config.memory, config.micro_batch, watch
     run_trainer(trainer, policy.model, resume)
     if drawn:
         drawn.warn_of_long()

@@ -37,7 +37,7 @@ from toolorchestra.toolscale.common.writing import make_folder, whole_folder
 
 Teach = Callable[[TrainSFT, Report, Watch], TokenPolicy]
 """Makes or loads a policy and teaches it, as the options of its run say."""
-Fit = Callable[[TokenPolicy, Rows, TrainSFT, Report], None]
+Fit = Callable[[TokenPolicy, Rows, TrainSFT, Report, Watch], None]
 """Trains a policy in place on rows."""
 
 
@@ -164,5 +164,5 @@ def _teach(
         rows = exchanged_rows(policy, sides.all(), count, random.Random(config.seed))
     if config.steps:
         config.set_up(policy.model)
-        fit(policy, rows, config, report)
+        fit(policy, rows, config, report, watch)
     return policy

@@ -24,7 +24,7 @@ from toolorchestra.algos.activity import Count, Watch, unwatched
 from toolorchestra.algos.data.drawn_rows import Rows
 from toolorchestra.algos.hardware import distributed, memory, sharding
 from toolorchestra.algos.hardware.batching import bundles, sharing_bundles
-from toolorchestra.algos.hardware.logits import base_model, hidden_states, in_chunks, shared_prefix, shares_prefix
+from toolorchestra.algos.hardware.logits import base_model, hidden_states, in_chunks, shares_prefix
 from toolorchestra.algos.hardware.mismatch import Mismatch
 from toolorchestra.algos.loss.product_ratio import product_ratio_loss
 from toolorchestra.algos.options.optimizers import scheduler_name
@@ -34,6 +34,8 @@ from toolorchestra.toolscale.common.errors import TrainingError
 
 if TYPE_CHECKING:
     from toolorchestra.algos.group_rollouts import GroupRollouts
+
+_STEP = 8.0  # seconds of a step after which it is said how far it is; the step itself has a line of its own
 
 
 def settings(
@@ -174,10 +176,12 @@ class _Bundling:
     Attributes:
         gib: GiB that a bundle may take beside the weights; None: see `memory.budget`.
         micro_batch: Maximum of rows of a bundle; None: as many as memory has room for.
+        watch: Shows how many passes of a step are done.
     """
 
     gib: float | None = None
     micro_batch: int | None = None
+    watch: Watch = staticmethod(unwatched)
 
     def bundles(self, model: Any, rows: Sequence[list[int]]) -> list[list[int]]:
         """Return the numbers of the rows of each pass: of rows that begin alike, then of others of like length."""
@@ -271,12 +275,14 @@ class MicroBatchSFTTrainer(_WholeCheckpoints, _Bundling, SFTTrainer):
                 known = wanted != -100
                 return in_chunks(model, _cross_entropy, states[:, :-1][known], wanted[known]).sum()
 
-        def losses() -> Iterator[Tensor]:
+        def losses(done: Count) -> Iterator[Tensor]:
             for number, bundle in enumerate(self.in_step(model, found)):
+                done(number)
                 several = [rows[n] for n in bundle]
                 yield sharding.forward(model, partial(entropy, several)) / count * (number < len(found))
 
-        return self.backward_each(losses())
+        with self.watch("Passes of a step", len(found), _STEP) as done:
+            return self.backward_each(losses(done))
 
 
 def _unpadded(ids: Tensor, mask: Tensor) -> list[list[int]]:
@@ -298,7 +304,7 @@ class MicroBatchGRPOTrainer(_WholeCheckpoints, _Bundling, GRPOTrainer):
     """`GRPOTrainer` that trains on bundles of rows of similar length, each with a backward pass of its own.
 
     Rows without a token to train on are left out. The gradient is that of the whole batch. `mismatch` compares
-    log-probabilities with those of the sampler, and `watch` shows how far an update is.
+    log-probabilities with those of the sampler.
     """
 
     vllm_generation: Any = None
@@ -307,7 +313,6 @@ class MicroBatchGRPOTrainer(_WholeCheckpoints, _Bundling, GRPOTrainer):
     def __init__(self, *arguments: Any, product_ratio: bool = False, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.mismatch = Mismatch()
-        self.watch: Watch = unwatched
         self.product_ratio = product_ratio
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
@@ -358,7 +363,7 @@ class MicroBatchGRPOTrainer(_WholeCheckpoints, _Bundling, GRPOTrainer):
             value
         )  # others have other bundles, and may have more
         try:
-            with self.watch("Passes of an update", len(found)) as done:
+            with self.watch("Passes of a step", len(found)) as done:
                 loss = self.backward_each(losses(done))
         finally:
             accelerator.gather, accelerator.reduce = gather, reduce
@@ -401,26 +406,20 @@ class MicroBatchGRPOTrainer(_WholeCheckpoints, _Bundling, GRPOTrainer):
             written = (inside & (places >= before))[:, 1:]
             row, place = written.nonzero(as_tuple=True)
             target = (torch.tensor(rows, device=row.device)[row], places[:, 1:][row, place] - before)
-            with self.accelerator.autocast():
-                found = self._scores(model, [unpadded[n] for n in rows], written)
-            logps = logps.index_put(target, found[0].float())
+            found = sharding.forward(model, partial(self._scores, model, [unpadded[n] for n in rows], written))
+            logps = logps.index_put(target, found[:, 0].float())
             if compute_entropy:
-                entropies = entropies.index_put(target, found[1].float())
+                entropies = entropies.index_put(target, found[:, 1].float())
         self._latest = logps.detach()
         return logps, entropies if compute_entropy else None, None
 
-    def _scores(self, model: Any, rows: Sequence[list[int]], written: Tensor) -> tuple[Tensor, Any]:
-        """Return log-probabilities of the ids where ``written`` (b, W - 1), and entropies (None of a reference)."""
-        ids = torch.nn.utils.rnn.pad_sequence([torch.tensor(r, device=written.device) for r in rows], batch_first=True)
-        wanted = ids[:, 1:]
-        if shared_prefix(model, rows):
-            states = hidden_states(model, rows, 0)[:, :-1]  # (B, W - 1, H)
-            scores = in_chunks(model, partial(_scores, self.temperature), states[written], wanted[written])  # (n, 2)
-            return scores[:, 0], scores[:, 1]
-        # padding on the right needs no mask: nothing attends to what follows it
-        labels = torch.cat([ids[:, :1], wanted.masked_fill(~written, -100)], 1)
-        output = model(input_ids=ids, labels=labels, fused_lm_head=True)
-        return output.log_probs[written], None if output.entropy is None else output.entropy[written]
+    def _scores(self, model: Any, rows: Sequence[list[int]], written: Tensor) -> Tensor:
+        """Return log-probabilities and entropies, of shape (n, 2), of the ids where ``written`` (b, W - 1)."""
+        wanted = [torch.tensor(row[1:], device=written.device) for row in rows]
+        with self.accelerator.autocast():
+            states = hidden_states(model, rows, 0)[:, :-1]  # (b, W - 1, H)
+            ids = torch.nn.utils.rnn.pad_sequence(wanted, batch_first=True)
+            return in_chunks(model, partial(_scores, self.temperature), states[written], ids[written])
 
 
 class Reporter(TrainerCallback):

@@ -251,6 +251,16 @@ def memory_estimates() -> str:
     return markdown("parameters:|trained|estimate:|peak:|estimate over peak:", rows)
 
 
+def first_step() -> str:
+    """How long a training of a given model takes to its first step without a GPU, and what it needs."""
+    found = read("first_step")
+    size, seconds, peak = f"{found['parameters'] / 1e6:.1f} M", found["seconds_to_first_step"], found["peak_gib"]
+    silent = f"{found['longest_silence_seconds']:.0f} s"
+    return markdown(
+        "parameters:|first step after:|longest silence:|peak:", [[size, f"{seconds:.0f} s", silent, f"{peak} GiB"]]
+    )
+
+
 def workers() -> str:
     """How much faster several workers play than one process, and than as many processes that share nothing."""
     rows = []

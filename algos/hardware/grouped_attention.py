@@ -2,7 +2,8 @@
 
 Where there is a mask, transformers copies keys and values of every layer, since a GPU has no fast kernel otherwise.
 Without a GPU the copies take most of the time in which ids are written: attention over 32 rows of 900 ids, nine heads
-on three, took 48 ms with them and 2.8 ms without, on two cores.
+on three, took 48 ms with them, 2.5 ms without, and 1.7 ms with the heads of a group beside one another as rows are,
+so that keys and values are read once for all of them; over four rows of 6,400 ids, 16 heads on eight, 14 and 7 ms.
 """
 
 from __future__ import annotations
@@ -31,6 +32,14 @@ def _attention(
     **options: Any,
 ) -> tuple[Tensor, None]:
     """Return what transformers does by its name ``sdpa``, of shape ``(B, ids, heads, width)``."""
+    rows, heads, ids, width = query.shape
+    shared = key.size(1)
+    if ids == 1 and heads > shared:
+        together = query.reshape(rows, shared, heads // shared, width)
+        states = torch.nn.functional.scaled_dot_product_attention(
+            together, key, value, attn_mask=attention_mask, dropout_p=dropout, scale=scaling
+        )
+        return states.reshape(rows, ids, heads, width), None
     if attention_mask is None:
         found: tuple[Tensor, None] = sdpa_attention_forward(
             module, query, key, value, None, dropout=dropout, scaling=scaling, **options

@@ -59,9 +59,11 @@ def budget(device: torch.device, gib: float | None = None) -> int:
 
 
 def token_budget(model: Any, gib: float | None = None) -> int:
-    """Return the tokens of all the episodes that are played at the same time, so that one forward pass can read them.
+    """Return the tokens of all the episodes that are played at the same time.
 
-    It depends on `gib` or on the device, not on what is free at the moment, so that a run can be repeated.
+    One forward pass can read as many, or half of the room can keep their keys and values from turn to turn, while the
+    other half has those that are written. It depends on `gib` or on the device, not on what is free at the moment, so
+    that a run can be repeated.
     """
     device = next(model.parameters()).device
     if gib is not None:
@@ -70,7 +72,9 @@ def token_budget(model: Any, gib: float | None = None) -> int:
         room = SHARE * torch.cuda.mem_get_info(device)[1]
     else:
         room = CPU_BUDGET
-    return int(room // ModelShape.of(model.config).read_bytes(number_size(model)))
+    shape, size = ModelShape.of(model.config), number_size(model)
+    read = shape.read_bytes(size)
+    return int(room // (min(read, 2 * shape.cache_bytes(size)) if shape.causal else read))
 
 
 def peak(device: torch.device) -> int:
@@ -129,12 +133,16 @@ class ModelShape:
         return 2 * self.layers * self.keys * size
 
     def read_bytes(self, size: int) -> int:
-        """Return the bytes that reading one id takes: its keys and values, and what one layer computes with.
-
-        A layer that writes the next id takes less: it repeats keys and values for all query heads.
-        """
+        """Return the bytes that reading one id takes: its keys and values, and what one layer computes with."""
         computed = 4 * self.hidden + 4 * self.queries + 4 * self.keys + 3 * self.inner
         return self.cache_bytes(size) + size * computed + MASK_BYTES
+
+    def write_bytes(self, size: int) -> int:
+        """Return the bytes that an id takes while others are read or written after it.
+
+        They are its keys and values, in one layer repeated for all query heads.
+        """
+        return self.cache_bytes(size) + 2 * self.queries * size + MASK_BYTES
 
     def draw_bytes(self) -> int:
         """Return the bytes in which the next id of a row is drawn: logits, their logarithms, exponentials and sums."""
@@ -174,6 +182,27 @@ def padded_rows(available: int, per_id: int, *, masked: bool, more: int = 0, per
     def rows(length: int) -> int:
         width = length + more
         return max(1, int(available // max(1, width * (per_id + 5 * length * masked) + per_row)))
+
+    return rows
+
+
+def known_rows(available: int, shape: ModelShape, size: int, *, unread: int, more: int) -> Callable[[int], int]:
+    """Return how many rows of a length fit into so many bytes, if but `unread` ids of each are known: at least one.
+
+    The ids that are read need a mask of every id for each of them.
+
+    Args:
+        available: Bytes.
+        shape: Of the model.
+        size: Bytes of a number.
+        unread: Maximum of ids of a row that are yet to be read.
+        more: Ids that are yet to be written to each row.
+    """
+
+    def rows(length: int) -> int:
+        width = length + more
+        read = unread * (shape.read_bytes(size) + 5 * width)
+        return max(1, int(available // (width * shape.write_bytes(size) + read + shape.draw_bytes())))
 
     return rows
 

@@ -14,6 +14,8 @@ from toolorchestra.toolscale.common.errors import OptionError
 TeacherName = Literal["oracle", "asking", "explorer", "designer"]
 Filter = Literal["homogeneity", "format", "calls", "invalid"]
 
+DEFAULT_GROUPS = ((16, 8), (2, 4))
+"""Tasks of a batch and rollouts of a task by default: in general, and of a given model without a GPU."""
 PAPER_FILTERS: tuple[Filter, ...] = ("homogeneity", "format", "invalid")
 """The filters of ToolOrchestra §3.2."""
 
@@ -110,10 +112,10 @@ class TrainGRPO(ClippedOptions):
     """Probability that an ``asking`` teacher queries an expert in a turn."""
     steps: int = 40
     """Batches of rollouts."""
-    groups: int = 16
-    """Tasks per batch."""
-    group_size: int = 8
-    """Rollouts per task (G)."""
+    groups: int | None = None
+    """Tasks per batch; None: 16, or 2 for `model` without a GPU."""
+    group_size: int | None = None
+    """Rollouts per task (G); None: 8, or 4 for `model` without a GPU."""
     updates: int = 1
     """Optimiser steps per batch of rollouts, each on its share of the rows."""
     filters: tuple[Filter, ...] | None = None
@@ -158,16 +160,28 @@ class TrainGRPO(ClippedOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.require_groups("group_size")
-        if self.groups * self.group_size % self.updates:
+        if self.group_size is not None:
+            self.require_groups("group_size")
+        if self.updates > 1 and self.tasks_per_batch * self.rollouts_per_task % self.updates:
             raise OptionError(
-                f"{self.groups} groups of {self.group_size} rollouts cannot be shared among {self.updates} updates. "
+                f"{self.tasks_per_batch} groups of {self.rollouts_per_task} rollouts cannot be shared among "
+                f"{self.updates} updates. "
                 "Let `updates` divide groups × group_size."
             )
         if self.max_staleness:
             self._require_asynchrony()
         if self.preference_text and not self.preference:
             raise OptionError("`preference_text` puts a `preference` into words; give the weights as well.")
+
+    @property
+    def tasks_per_batch(self) -> int:
+        """The tasks of a batch, their default resolved."""
+        return self.groups or DEFAULT_GROUPS[self.without_gpu][0]
+
+    @property
+    def rollouts_per_task(self) -> int:
+        """The rollouts of a task, their default resolved."""
+        return self.group_size or DEFAULT_GROUPS[self.without_gpu][1]
 
     @property
     def used_filters(self) -> tuple[Filter, ...]:

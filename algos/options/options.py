@@ -27,8 +27,8 @@ RARE = "rare"
 Rare = Annotated[T, RARE]
 """The type of an option that only ``--help-all`` shows."""
 SamplerName = Literal["hf", "vllm-server", "vllm-colocate"]
-EVAL_TASKS = 8
-"""Held-out tasks that models other than the built-in ones are evaluated on by default."""
+EVAL_TASKS = 8, 4
+"""Held-out tasks that models other than the built-in ones are evaluated on by default: with a GPU, and without."""
 ADAPTER_RATE = 10
 """How many times as high the default learning rate of adapters is."""
 SFT_IDS = 8192
@@ -299,7 +299,7 @@ class TrainOptions(LearnerOptions):
 
     Attributes:
         default_ids: The default of `max_ids` of built-in models, and of others.
-        default_turn_ids: Likewise that of `max_turn_ids`.
+        default_turn_ids: Likewise that of `max_turn_ids`, and of others without a GPU.
         default_samples: Likewise that of `eval_samples`.
         default_sft_steps: The steps of the warm start of built-in models.
     """
@@ -307,7 +307,7 @@ class TrainOptions(LearnerOptions):
     builtin_rate = 3e-4
     model_rate = 1e-6
     default_ids: ClassVar[tuple[int, int]] = (512, 16_000)
-    default_turn_ids: ClassVar[tuple[int, int]] = (64, 1024)
+    default_turn_ids: ClassVar[tuple[int, int, int]] = (64, 1024, 512)
     default_samples: ClassVar[tuple[int, int]] = (8, 1)
     default_sft_steps: ClassVar[int] = 600
 
@@ -324,7 +324,7 @@ class TrainOptions(LearnerOptions):
     temperature: float = 1.0
     """Sampling temperature of rollouts."""
     max_turn_ids: int | None = None
-    """Maximum number of tokens of a turn; None: 64 for built-in models, 1024 for others."""
+    """Maximum number of tokens of a turn; None: 64 for built-in models, for others 1024, without a GPU 512."""
     max_ids: int | None = None
     """Maximum number of tokens of an agent in an episode, at most what the models can read; None: 512 for built-in
     models (with GRPO for one agent 1024), 16000 for others, and less where a model cannot read as many."""
@@ -346,7 +346,8 @@ class TrainOptions(LearnerOptions):
     """Sampled episodes per held-out task, beside a greedy one; 0: no evaluation. None: 8 for built-in models, with GRPO
     for one agent 4; 1 for others."""
     eval_tasks: int | None = None
-    """Maximum of held-out tasks to evaluate on, spread over the split; None: all for built-in models, 8 for others."""
+    """Maximum of held-out tasks to evaluate on, spread over the split; None: all for built-in models, for others 8,
+    without a GPU 4."""
     eval_every: Rare[int | None] = 0
     """Batches of rollouts between evaluations; 0: only before and after the training; None: a quarter of the batches
     for built-in models, else 0."""
@@ -378,9 +379,18 @@ class TrainOptions(LearnerOptions):
     def total(self) -> int:
         """Batches of rollouts of the whole training."""
 
+    @property
+    def without_gpu(self) -> bool:
+        """Whether a given model learns without a GPU, where less is played by default."""
+        if self.small:
+            return False
+        import torch
+
+        return not torch.cuda.is_available()
+
     def evaluated(self, starts: Sequence[EpisodeStart]) -> list[EpisodeStart]:
         """Return those of all held-out tasks that are evaluated on."""
-        most = self.eval_tasks or (len(starts) if self.small else EVAL_TASKS)
+        most = self.eval_tasks or (len(starts) if self.small else EVAL_TASKS[self.without_gpu])
         return spread(starts, most)
 
     @property
@@ -413,7 +423,7 @@ class TrainOptions(LearnerOptions):
     @property
     def turn_ids(self) -> int:
         """Maximum of ids of a turn, its default resolved."""
-        return self.max_turn_ids or self.default_turn_ids[0 if self.small else 1]
+        return self.max_turn_ids or self.default_turn_ids[0 if self.small else 1 + self.without_gpu]
 
     @property
     def warm_steps(self) -> int:

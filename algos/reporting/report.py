@@ -158,10 +158,10 @@ class RunLog:
         self.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     @contextmanager
-    def watch(self, what: str, total: int) -> Iterator[Count]:
+    def watch(self, what: str, total: int, first: float = FIRST) -> Iterator[Count]:
         """Show how far something is while it lasts; yielded is what is called with the number of things done so far.
 
-        What cannot be counted has a `total` of 0. Nothing is shown for the first two seconds. On a console that is no
+        What cannot be counted has a `total` of 0. Nothing is shown for the `first` seconds. On a console that is no
         terminal, lines are printed.
         """
         if self.silent:
@@ -171,7 +171,7 @@ class RunLog:
             def say(done: int, text: str) -> None:
                 self.say(f"{what}: {done}/{total}, {text}" if total else f"{what}: {text}")
 
-            with Activity(say) as activity:
+            with Activity(say, first=first) as activity:
                 yield activity.count
         else:
             with nullcontext(self._bar.bar) if self._bar else _progress(self.console) as bar:
@@ -181,7 +181,7 @@ class RunLog:
                     bar.update(task, completed=done, shown=text, visible=True)
 
                 try:
-                    with Activity(show, slowest=FIRST) as activity:
+                    with Activity(show, FIRST, first) as activity:
                         yield activity.count
                 finally:
                     bar.remove_task(task)

@@ -178,15 +178,21 @@ class ModelSampler:
         self, prompts: Sequence[Sequence[int]], known: Sequence[KnownPrefix | None], budget: int, more: int
     ) -> Iterator[list[int]]:
         """Yield the rows of each bundle: those of which something is known need a mask of every id, and are apart."""
+        size = memory.number_size(self.model)
+        available = budget - (self.cache.held if self.cache else 0)
         for masked in sorted({found is not None for found in known}):
             several = [row for row, found in enumerate(known) if (found is not None) is masked]
-            fitting = memory.padded_rows(
-                budget - (self.cache.held if self.cache else 0),
-                self.shape.read_bytes(memory.number_size(self.model)),
-                masked=masked or not self.shape.causal,
-                more=more,
-                per_row=self.shape.draw_bytes(),
-            )
+            if masked:
+                unread = max(len(prompt) - found.length for prompt, found in zip(prompts, known, strict=True) if found)
+                fitting = memory.known_rows(available, self.shape, size, unread=unread, more=more)
+            else:
+                fitting = memory.padded_rows(
+                    available,
+                    self.shape.read_bytes(size),
+                    masked=not self.shape.causal,
+                    more=more,
+                    per_row=self.shape.draw_bytes(),
+                )
             for rows in bundles([len(prompts[row]) for row in several], _MIN_ROWS, fitting):
                 yield [several[row] for row in rows]
 

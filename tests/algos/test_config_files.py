@@ -61,7 +61,7 @@ def test_nested_values_and_numbers_without_a_point_are_understood(tmp_path: Path
     [
         ("seed: 1\ngroup_siez: 4\n", ("mine.yaml:2: `group_siez`", "Did you mean 'group_size'?")),
         ("steps: many\n", ("mine.yaml:1: `steps`", "Expected `int`, got `str`", "found 'many'")),
-        ("seed: 1\ngroups: 2.5\n", ("mine.yaml:2: `groups`", "Expected `int`, got `float`", "2.5")),
+        ("seed: 1\nupdates: 2.5\n", ("mine.yaml:2: `updates`", "Expected `int`, got `float`", "2.5")),
         ("learning_rate: fast\n", ("mine.yaml:1: `learning_rate`", "float", "found 'fast'")),
         ("filters: [format, length]\n", ("mine.yaml:1: `filters`", "length")),
         ("scale: 1\n", ("mine.yaml:1: `scale`", "Expected `bool`, got `int`")),

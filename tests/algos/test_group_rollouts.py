@@ -68,7 +68,7 @@ def test_groups_that_an_outage_ends_fail_with_the_reasons() -> None:
         def play(self, sampler: Any, requests: list[Any]) -> list[Row]:
             return [row(0.0, outcome="infra_error") for _ in requests]
 
-    settings: Any = {"seed": 0, "temperature": 1.0, "group_size": 2, "resample": 1, "memory": None}
+    settings: Any = {"seed": 0, "temperature": 1.0, "rollouts_per_task": 2, "resample": 1, "memory": None}
     settings |= {"output": Path("unused"), "keep_rollouts": 0}
     config: Any = SimpleNamespace(**settings)
     trainer = SimpleNamespace(

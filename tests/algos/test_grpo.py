@@ -100,7 +100,7 @@ def test_resuming_gives_the_weights_of_an_unbroken_run(start: Path, tmp_path: Pa
     resumed = run(start, replace(broken, steps=2, resume=True))
     assert equal(whole, resumed)
     kept = [json.loads(line) for line in (broken.output / "rollouts.jsonl").read_text().splitlines()]
-    assert [row["step"] for row in kept] == [step for step in (1, 2) for _ in range(config.group_size)]
+    assert [row["step"] for row in kept] == [step for step in (1, 2) for _ in range(config.rollouts_per_task)]
     for row in kept:
         assert len(row["completion_ids"]) == len(row["mask"]) == len(row["logprobs"])
         assert all(logprob == 0 for logprob, own in zip(row["logprobs"], row["mask"], strict=True) if not own)

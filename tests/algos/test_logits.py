@@ -127,6 +127,19 @@ def test_attention_without_copies_of_keys_is_the_same() -> None:
     torch.testing.assert_close(found[mask.bool()], expected[mask.bool()])
 
 
+def test_attention_of_one_id_for_the_heads_of_a_group_together_is_the_same() -> None:
+    model = tiny_model(attention_dropout=0.0)
+    ids, mask = padded(rows()), (padded(rows()) > 0).long()
+    expected = model(input_ids=ids, attention_mask=mask).logits[:, -1]
+    places = (mask.cumsum(1) - 1).clamp(min=0)
+    before = model(input_ids=ids[:, :-1], attention_mask=mask[:, :-1], use_cache=True).past_key_values
+    with grouped_attention(model):
+        found = model(
+            input_ids=ids[:, -1:], attention_mask=mask, position_ids=places[:, -1:], past_key_values=before
+        ).logits[:, 0]
+    torch.testing.assert_close(found[mask[:, -1].bool()], expected[mask[:, -1].bool()])
+
+
 def test_attention_is_left_as_it_is_where_no_keys_are_copied() -> None:
     model = tiny_model()
     model.config.num_key_value_heads = model.config.num_attention_heads

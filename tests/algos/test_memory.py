@@ -102,6 +102,19 @@ def test_rows_that_have_ended_are_no_longer_computed_and_are_kept_for_the_next_t
     assert sampler.cache.counts["read"] < sum(map(len, given)) + 60
 
 
+def test_rows_of_which_most_is_known_are_written_together() -> None:
+    model, begin = qwen(), prompts(1)[0] * 400
+    given = [[*begin[:400], n + 4, 5] for n in range(8)]
+    sampler = ModelSampler(model, RENDERER, seed=1, gib=4e6 / memory.GIB)  # 1.8 MB if all of a row were to be read
+    first = sampler(given, [4] * 8, range(8))
+    widths: list[int] = []
+    model.register_forward_pre_hook(
+        lambda module, args, named: widths.append(len(named["input_ids"])), with_kwargs=True
+    )
+    assert near(sampler(given, [4] * 8, range(8)), first)
+    assert widths[0] == 8
+
+
 def test_both_ways_of_padding_give_the_same_samples() -> None:
     model, given = qwen(), prompts(20)
     right = ModelSampler(model, RENDERER, seed=1)
@@ -213,3 +226,10 @@ def test_the_budget_of_tokens_does_not_depend_on_what_is_free(monkeypatch: pytes
     monkeypatch.setattr(memory, "free", lambda device: 1)
     assert memory.token_budget(model) == found == memory.token_budget(model, 1.0)
     assert memory.token_budget(model, 0.5) == found // 2
+
+
+def test_half_of_the_room_keeps_the_keys_and_values_of_the_episodes_that_are_played() -> None:
+    kept = 2 * 2 * 2 * 8 * 4  # keys and values, layers, heads, width, bytes
+    assert memory.token_budget(qwen(), 1.0) == memory.GIB // (2 * kept)
+    read = ModelShape.of(build_model(20).config).read_bytes(4)
+    assert memory.token_budget(build_model(20), 1.0) == memory.GIB // read  # which keeps nothing

@@ -123,7 +123,7 @@ def worker_of(policy: TokenPolicy, config: TrainGRPO, sampler: Any = words, firs
 def take(worker: RolloutWorker, groups: int = 1) -> list[Any]:
     """Take groups of samples, in the order in which they were handed out."""
     wait_for(worker, groups)
-    return [worker.rollout_buffer.get_nowait() for _ in range(groups * worker.config.group_size)]
+    return [worker.rollout_buffer.get_nowait() for _ in range(groups * worker.config.rollouts_per_task)]
 
 
 def wait_for(worker: RolloutWorker, groups: int) -> None:
@@ -131,7 +131,7 @@ def wait_for(worker: RolloutWorker, groups: int) -> None:
 
     def enough() -> bool:
         worker.check_health()
-        return worker.rollout_buffer.qsize() >= groups * worker.config.group_size
+        return worker.rollout_buffer.qsize() >= groups * worker.config.rollouts_per_task
 
     until(enough, f"{groups} groups were played")
 
@@ -149,7 +149,7 @@ def require_waiting(worker: RolloutWorker, groups: int, *, stuck: int = 0) -> No
         return asyncio.run_coroutine_threadsafe(idle(), worker._loop).result()  # asked between two of its steps
 
     until(settled, "no group is played any more, and none may begin")
-    assert worker.rollout_buffer.qsize() == groups * worker.config.group_size
+    assert worker.rollout_buffer.qsize() == groups * worker.config.rollouts_per_task
 
 
 @pytest.fixture
@@ -485,8 +485,8 @@ def test_trls_asynchronous_trainer_trains_on_our_rows(
         args=AsyncGRPOConfig(
             output_dir=str(tmp_path / "trl"),
             max_steps=4,
-            per_device_train_batch_size=config.groups * config.group_size,
-            num_generations=config.group_size,
+            per_device_train_batch_size=config.tasks_per_batch * config.rollouts_per_task,
+            num_generations=config.rollouts_per_task,
             max_staleness=config.max_staleness,
             token_budget=0,
             learning_rate=1e-3,

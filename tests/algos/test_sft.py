@@ -64,19 +64,20 @@ def test_any_number_of_rows_at_once_gives_the_same_weights(
         assert max(float((a - b).abs().max()) for a, b in zip(found, weights[0], strict=True)) < 1e-4
 
 
-def test_what_comes_before_the_first_step_is_counted(tmp_path: Path) -> None:
+def test_what_comes_before_a_step_and_its_passes_are_counted(tmp_path: Path) -> None:
     shown: dict[str, list[int]] = {}
 
     @contextmanager
-    def watch(what: str, total: int) -> Iterator[Count]:
+    def watch(what: str, total: int, first: float = 2.0) -> Iterator[Count]:
         shown[what] = [total]
         yield shown[what].append
 
-    sft.teach(small(tmp_path, steps=1, batch=3, save_every=0), watch=watch)
+    sft.teach(small(tmp_path, steps=1, batch=3, micro_batch=1, save_every=0), watch=watch)
     total, *done = shown["Demonstrations"]
     assert done == list(range(1, len(done) + 1))
     assert total / 2 < len(done) <= total  # those that the noisy oracle did not end, and the wrong ones, are left out
     assert shown["Rows"] == [3, 1, 2, 3]
+    assert shown["Passes of a step"] == [3, 0, 1, 2]
 
 
 @pytest.mark.slow

@@ -9,26 +9,15 @@ from typing import Any
 import pytest
 import torch
 from accelerate import Accelerator
-from torch import nn
-from transformers import LlamaConfig
+from transformers import LlamaConfig, LlamaForCausalLM
 
 from toolorchestra.algos.trl_trainers import MicroBatchGRPOTrainer, MicroBatchSFTTrainer
 
 
-class _Widths(nn.Module):
-    """Gives each id a value that depends on all before it, and records the shapes of its inputs."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.values = nn.Parameter(torch.linspace(-1, 1, 50))
-        self.widths: list[tuple[int, int]] = []
-        self.config = LlamaConfig(hidden_size=8, num_hidden_layers=1, num_attention_heads=2)
-
-    def forward(self, input_ids: torch.Tensor, labels: torch.Tensor, fused_lm_head: bool) -> SimpleNamespace:
-        assert fused_lm_head
-        self.widths.append((input_ids.shape[0], input_ids.shape[1]))
-        values = self.values[input_ids].cumsum(1)[:, 1:] * (labels[:, 1:] != -100)
-        return SimpleNamespace(log_probs=values, entropy=values**2)
+def tiny_model() -> Any:
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+    return LlamaForCausalLM(LlamaConfig(vocab_size=50, **sizes)).double()
 
 
 @pytest.mark.parametrize("rows_at_once", [None, 1, 5])
@@ -42,22 +31,29 @@ def test_values_and_gradients_are_those_of_the_whole_batch(rows_at_once: int | N
     ids = torch.randint(1, 50, mask.shape, generator=generator) * mask
     trainer = object.__new__(MicroBatchGRPOTrainer)
     trainer.accelerator, trainer.micro_batch = Accelerator(cpu=True), rows_at_once
+    trainer.temperature = 0.7
 
-    bundled, plain = _Widths(), _Widths()
+    bundled, plain = tiny_model(), tiny_model()
+    shapes: list[torch.Size] = []
+    bundled.model.register_forward_pre_hook(
+        lambda module, args, options: shapes.append(options["input_ids"].shape), with_kwargs=True
+    )
     trainer.model = bundled
     logps, entropies, _ = trainer._get_per_token_logps_and_entropies(bundled, ids, mask, after, compute_entropy=True)
-    whole = (plain.values[ids] * mask).cumsum(1)[:, before:]
+    output = plain(input_ids=ids, attention_mask=mask, position_ids=(mask.cumsum(1) - 1).clamp(min=0))
+    drawn = torch.distributions.Categorical(logits=output.logits[:, before - 1 : -1] / 0.7)
     written = mask[:, before:]
-    torch.testing.assert_close(logps, whole * written)
-    torch.testing.assert_close(entropies, whole**2 * written)
-    (logps * written).sum().backward()
-    (whole * written).sum().backward()
-    torch.testing.assert_close(bundled.values.grad, plain.values.grad)
+    whole = drawn.log_prob(ids[:, before:]) * written
+    torch.testing.assert_close(logps.double(), whole, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(entropies.double(), drawn.entropy() * written, rtol=1e-5, atol=1e-5)
+    logps.sum().backward()
+    whole.sum().backward()
+    for found, expected in zip(bundled.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(found.grad, expected.grad, rtol=1e-4, atol=1e-5)
 
-    assert len(bundled.widths) > 1
-    assert max(rows for rows, _ in bundled.widths) <= (rows_at_once or 40)
-    computed = sum(rows * width for rows, width in bundled.widths)
-    assert computed < 0.8 * mask.numel()
+    assert len(shapes) > 1
+    assert max(rows for rows, _ in shapes) <= (rows_at_once or 40)
+    assert sum(rows * width for rows, width in shapes) < 0.8 * mask.numel()
 
 
 @pytest.mark.parametrize("trainer", [MicroBatchSFTTrainer, MicroBatchGRPOTrainer])
