@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
+from msgspec import to_builtins
 from tyro.conf import Positional, arg
 
 from toolorchestra.cli.files import print_json, read_recorded
@@ -43,6 +44,8 @@ class ShowCommand:
     """Show the decision tree of an episode of TMATR instead."""
     mermaid: Annotated[Path | None, arg(metavar="FILE")] = None
     """Also write that tree as a Mermaid flowchart."""
+    html: Annotated[Path | None, arg(metavar="FILE")] = None
+    """Also write the episode as a page without scripts, as notebooks show it."""
     json: bool = False
     """Print the episode as JSON, or with --tree its tree, or with --list the list."""
 
@@ -50,6 +53,7 @@ class ShowCommand:
         """Print the episode, its tree, or the list."""
         from toolorchestra.cli.display.console import colored, stdout_console
         from toolorchestra.cli.display.episodes import episode_facts, episode_table, print_episode
+        from toolorchestra.envs.records.episode_html import episode_page
         from toolorchestra.envs.records.render import raw_text
 
         recorded, console = read_recorded(self.file), stdout_console()
@@ -65,6 +69,8 @@ class ShowCommand:
             raise OptionError(f"{self.file} has {len(chosen)} {self._described}; got number {self.number}.")
         position = self.number - 1 if self.number > 0 else len(chosen) + self.number
         number, episode = chosen[position]
+        if self.html:
+            write_whole(self.html, episode_page(to_builtins(episode)))
         if self.tree or self.mermaid:
             return self._show_tree(episode, color=colored(console))
         if self.json:

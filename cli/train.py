@@ -1,11 +1,14 @@
 """The command `toolorchestra train`, which runs a learner of `toolorchestra.algos`."""
 
 import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
+from toolorchestra.algos.activity import Activity
 from toolorchestra.algos.hardware.launch import processes
 from toolorchestra.algos.options.config_files import (
     LEARNERS,
@@ -54,9 +57,9 @@ class TrainCommand:
         prog = f"toolorchestra train {self.algorithm}"
         config = parse_options(options_of(self.algorithm), self.arguments, prog, shown=main)
         importlib.import_module("toolorchestra.algos.options.inputs").check_inputs(config)
-        if main and not config.dry_run:
-            print("Loading PyTorch", flush=True)  # takes seconds, in which nothing else is shown
-        learner = importlib.import_module(f"toolorchestra.algos.{name}")
+        shown = main and not config.dry_run
+        with _loading() if shown else nullcontext():
+            learner = importlib.import_module(f"toolorchestra.algos.{name}")
         if not config.dry_run:
             learner.train(config)
         elif main:
@@ -64,6 +67,14 @@ class TrainCommand:
 
             require_memory(config)
         return 0
+
+
+@contextmanager
+def _loading() -> Iterator[None]:
+    """Say that PyTorch is loaded, and for how long, while nothing else is shown."""
+    print("Loading PyTorch", flush=True)
+    with Activity(lambda done, text: print(f"Loading PyTorch: {text}", flush=True)):
+        yield
 
 
 def _print_recipes(*names: str) -> int:

@@ -9,6 +9,7 @@ reference    what the task's reference trajectory does to the database, beside w
 runs         metrics and recorded rollouts of training runs
 server       the local server
 export       the same page as one file
+bundle       its modules as one script
 static/      the page: ES modules and CSS, without a build step
 """
 

@@ -1,4 +1,4 @@
-"""The page as one file that needs no server and no network: its modules, its styles and the data in it.
+"""The page as one file that needs no server and no network: its script, its styles and the data in it.
 
 A policy of the file's own lets only its one script run, known by its digest. The data stands in an element that is no
 script to a browser, with every ``<`` written as JSON allows, so that nothing in it can end that element.
@@ -8,18 +8,14 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import re
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from toolorchestra.cli.viewer.pages import Answers, static_files
-from toolorchestra.toolscale.common.errors import OptionError
 from toolorchestra.toolscale.common.writing import write_whole
 
-_IMPORT = re.compile(r'^import \{([^}]*)\} from "\./(\w+\.js)";\n', re.MULTILINE)
-_EXPORT = re.compile(r"^export (?:async )?(?:const|function) (\w+)", re.MULTILINE)
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -48,7 +44,7 @@ def write_page(file: Path, answers: Answers, *, episodes: int) -> int:
     """
     answers.index.up_to_date.wait()
     static = static_files()
-    style, script = static["style.css"].decode(), bundle(static, "main.js")
+    style, script = static["style.css"].decode(), static["main.js"].decode()
     data, count = _data(answers, episodes)
     page = _PAGE.format(
         script_digest=_digest(script),
@@ -102,41 +98,6 @@ def _data(answers: Answers, limit: int) -> tuple[dict[str, Any], int]:
 def _called(episode: msgspec.Raw) -> set[str]:
     found = msgspec.json.decode(episode)
     return {call["name"][:80] or "(no name)" for turn in found.get("turns", ()) for call in turn.get("calls", ())}
-
-
-def bundle(static: dict[str, bytes], first: str) -> str:
-    """Return an ES module and what it imports as one script, each in a scope of its own after what it imports.
-
-    Modules import by names in braces from files beside them; functions and constants are exported where they are
-    declared.
-
-    Raises:
-        OptionError: They import one another in a circle.
-    """
-    order: list[str] = []
-
-    def visit(name: str, above: tuple[str, ...]) -> None:
-        if name in above:
-            raise OptionError(f"The modules import one another in a circle: {' → '.join((*above, name))}.")
-        if name not in order:
-            for _, other in _IMPORT.findall(static[name].decode()):
-                visit(other, (*above, name))
-            order.append(name)
-
-    visit(first, ())
-    return '"use strict";\n' + "".join(_scoped(name, static[name].decode()) for name in order)
-
-
-def _scoped(name: str, code: str) -> str:
-    """Return a module as a function that is called at once, whose result has what the module exports."""
-    exported = ", ".join(_EXPORT.findall(code))
-    code = _IMPORT.sub(lambda found: f"const {{{found[1]}}} = {_variable(found[2])};\n", code)
-    code = re.sub(r"^export ", "", code, flags=re.MULTILINE)
-    return f"const {_variable(name)} = (() => {{\n{code}return {{ {exported} }};\n}})();\n"
-
-
-def _variable(name: str) -> str:
-    return "module_" + name.removesuffix(".js")
 
 
 def _digest(text: str) -> str:

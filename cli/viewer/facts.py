@@ -46,7 +46,13 @@ class EpisodeFacts(msgspec.Struct):
         why = "" if self.outcome == "solved" else self.why[:_MAX_WHY]
         own = sum(turn.cost for turn in self.turns)
         counted = len(self.turns), calls, self.cost, own, self.clock, self.reward
-        return self.env_id, self.task_id, self.seed, self.outcome or IN_PROGRESS, self.difficulty, *counted, why
+        outcome = self.outcome or IN_PROGRESS
+        return self.env_id, self.task_id, self.intent, self.seed, outcome, self.difficulty, *counted, why
+
+    @property
+    def intent(self) -> str:
+        """What the task is an instance of: the middle of its id, as in ``restaurant/settle_bill/018``; or nothing."""
+        return "/".join(self.task_id.split("/")[1:-1])[:_MAX_NAME]
 
     @property
     def reasons(self) -> list[str]:
@@ -60,7 +66,8 @@ class EpisodeFacts(msgspec.Struct):
 
 
 COLUMNS = (
-    "env_id", "task_id", "seed", "outcome", "level", "turns", "calls", "cost", "own_cost", "clock", "reward", "why",
+    "env_id", "task_id", "intent", "seed", "outcome", "level", "turns", "calls", "cost", "own_cost", "clock", "reward",
+    "why",
 )  # fmt: skip
 """Names of the values of `EpisodeFacts.row`."""
 IN_PROGRESS = "in progress"

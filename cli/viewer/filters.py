@@ -25,6 +25,7 @@ _EQUAL = {
     "outcome": "outcome",
     "env": "env_id",
     "level": "level",
+    "intent": "intent",
     "task": "task_id",
 }
 _HAVING = {"reason": "reasons", "tool": "tools"}
@@ -35,8 +36,8 @@ def condition(filters: Mapping[str, str], policies: Mapping[str, Sequence[int]])
     """Return the condition that filters stand for, and its parameters; empty ones filter nothing.
 
     Args:
-        filters: `outcome`, `reason`, `level`, `tool`, `policy`, `env`, `recording`, `task` (its id) or `id`, `min_cost`
-            and `max_cost` (US dollars), and `text`: a part of the task's id or of the reason.
+        filters: `outcome`, `reason`, `level`, `intent`, `tool`, `policy`, `env`, `recording`, `task` (its id) or `id`,
+            `min_cost` and `max_cost` (US dollars), and `text`: a part of the task's id or of the reason.
         policies: Numbers of the recordings of each policy.
 
     Raises:

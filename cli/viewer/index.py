@@ -26,7 +26,7 @@ from toolorchestra.cli.viewer.places import RecordingFile
 from toolorchestra.toolscale.common.claim import Claim
 from toolorchestra.toolscale.common.errors import InUseError, OptionError, OutputError
 
-_VERSION = 2  # of the tables below
+_VERSION = 3  # of the tables below
 _SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS recordings (
     id INTEGER PRIMARY KEY, path TEXT UNIQUE, head TEXT, inode INTEGER, read INTEGER DEFAULT 0, size INTEGER DEFAULT 0,
@@ -44,7 +44,7 @@ _PLACES = ", ".join("?" * (len(COLUMNS) + 5))
 _INSERT = f"INSERT INTO episodes (id, recording, number, start, length, {', '.join(COLUMNS)}) VALUES ({_PLACES})"
 _COUNT = """INSERT INTO counts VALUES (?, ?, ?, ?)
     ON CONFLICT (facet, name, recording) DO UPDATE SET episodes = episodes + excluded.episodes"""
-_FACETS = ("outcome", "level", "env_id", "reasons", "tools")
+_FACETS = ("outcome", "level", "intent", "env_id", "reasons", "tools")
 _MAX_LINE = 1 << 28  # bytes of an episode
 _HEAD = 4_096  # first bytes, by which a file is known again
 _FIRST, _BATCH = 200, 4_000  # episodes after which what was found can be seen
@@ -146,6 +146,19 @@ class EpisodeIndex:
             total = database.execute(counted, values).fetchone()[0]
             found = database.execute(query, [*values, limit, offset]).fetchall()
         return total, [dict(zip(columns, row, strict=True)) for row in found]
+
+    def outcomes(self, filters: Mapping[str, str]) -> dict[str, int]:
+        """Return how many of the episodes that fit filters ended in each way.
+
+        Raises:
+            OptionError: A filter is not one.
+        """
+        where, values = condition(filters, self._policies() if filters.get("policy") else {})
+        query = f"SELECT outcome, count(*) FROM episodes WHERE {where} GROUP BY 1"
+        if where == "1":
+            query = "SELECT name, sum(episodes) FROM counts WHERE facet = 'outcome' GROUP BY 1"
+        with self._reading() as database:
+            return dict(database.execute(query, values))
 
     def facts(self, episode_id: int) -> dict[str, Any]:
         """Return the row of an episode. An `OptionError` says that there is none."""
@@ -329,6 +342,8 @@ class _Found:
         self.counts.update([("reasons", one) for one in reasons] + [("tools", one) for one in tools])
         own = ("outcome", facts.outcome or IN_PROGRESS), ("level", facts.difficulty), ("env_id", facts.env_id)
         self.counts.update(own)
+        if facts.intent:
+            self.counts["intent", facts.intent] += 1
         self.next += 1
         return True
 

@@ -8,18 +8,22 @@ from typing import Any
 
 from toolorchestra.cli.compare import compare_means
 from toolorchestra.cli.viewer import details as episode_details, reference, runs
+from toolorchestra.cli.viewer.bundle import bundle
 from toolorchestra.cli.viewer.index import EpisodeIndex
 from toolorchestra.cli.viewer.places import Places
 from toolorchestra.toolscale.common.errors import OptionError
 
 CONTENT_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+SCRIPT = "main.js"
 _MAX_ROWS = 500  # of one answer
 
 
 def static_files() -> dict[str, bytes]:
-    """Return the files of the page by name."""
+    """Return the files of the page by name; its modules are one script."""
     folder = files(__package__ or "") / "static"
-    return {file.name: file.read_bytes() for file in folder.iterdir() if file.name.endswith(tuple(CONTENT_TYPES))}
+    found = {file.name: file.read_bytes() for file in folder.iterdir() if file.name.endswith(tuple(CONTENT_TYPES))}
+    others = {name: content for name, content in found.items() if not name.endswith(".js")}
+    return {**others, SCRIPT: bundle(found, SCRIPT).encode()}
 
 
 class Answers:
@@ -45,6 +49,10 @@ class Answers:
             filters, order=query.get("order") or "number", offset=offset, limit=min(limit, _MAX_ROWS)
         )
         return {"total": total, "offset": offset, "rows": rows}
+
+    def outcomes(self, filters: Mapping[str, str]) -> dict[str, int]:
+        """Return how many episodes ended in each way, of those that fit filters."""
+        return self.index.outcomes(filters)
 
     def episode(self, number: int) -> dict[str, Any]:
         """Return an episode of the index."""

@@ -15,9 +15,11 @@ from typing import Any
 import msgspec
 
 from toolorchestra.cli.viewer.places import RecordingFile
+from toolorchestra.envs.answer_modes import AnswerSlots
 from toolorchestra.envs.records.episode import Episode
 from toolorchestra.envs.records.failures import criteria_messages
 from toolorchestra.envs.task_source import EXERCISES, QUESTIONS, DomainSource, FileSource, TaskSource, question_source
+from toolorchestra.toolscale.answers.typed_answers import SUBMIT, judged_slots
 from toolorchestra.toolscale.common.errors import ToolOrchestraError
 from toolorchestra.toolscale.database.database import Changes, Database
 from toolorchestra.toolscale.database.sql import primary_key
@@ -32,7 +34,9 @@ _SOURCES = 4  # that are kept
 
 
 def reference(recording: RecordingFile, line: bytes) -> dict[str, Any]:
-    """Return the task's reference (`calls`, `answer`, `communicate`) and `tables`, with the changed rows of each.
+    """Return the task's reference (`calls`, `answer`, `communicate`), and `tables` with the changed rows of each.
+
+    `slots` has what is right in each slot of a typed answer, beside what the episode's answer has there.
 
     ``missing`` says why there is none; ``note`` that the calls made again have another effect than the recorded one.
     """
@@ -44,6 +48,7 @@ def reference(recording: RecordingFile, line: bytes) -> dict[str, Any]:
             "calls": [msgspec.to_builtins(call) for call in task.whole_path],
             "answer": task.answer,
             "communicate": task.communicate,
+            "slots": _slots(source, task, episode),
         }
         return found | (_changes(world, task, episode) if isinstance(world, Domain) else {"tables": None})
     except (ToolOrchestraError, OSError) as error:
@@ -83,6 +88,40 @@ def _source(name: str, axis: str = "") -> TaskSource:
     if name in questions and name not in builtin_domains():
         return question_source(questions[name])
     return DomainSource(name)
+
+
+def _slots(source: TaskSource, task: Task, episode: Episode) -> list[dict[str, Any]]:
+    """Return the slots of a typed answer: name, what was `given`, what is `right`, and whether it `holds`.
+
+    None of an episode whose answer was prose. In an answer that is wrong as a whole no slot holds.
+    """
+    expected = _answer_slots(source).of(task) if SUBMIT in episode.tools else None
+    if expected is None:
+        return []
+    found = judged_slots(episode.answer or "", expected)
+    if isinstance(found, str):
+        given = _answer(episode.answer or "")
+        pairs = ((slot.name, value) for slot, value in zip(expected.slots, expected.values, strict=True))
+        return [
+            {"name": name, "right": value, "holds": False} | ({"given": given[name]} if name in given else {})
+            for name, value in pairs
+        ]
+    return [{"name": one.slot.name, "right": one.value, "holds": one.holds, "given": one.given} for one in found]
+
+
+def _answer(text: str) -> dict[str, Any]:
+    """Return what an answer that is wrong as a whole has in slots, if it is JSON at all."""
+    try:
+        found = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return {}
+    answer = found.get("answer") if isinstance(found, dict) else None
+    return answer if isinstance(answer, dict) else {}
+
+
+@functools.lru_cache(_SOURCES)
+def _answer_slots(source: TaskSource) -> AnswerSlots:
+    return AnswerSlots(source)
 
 
 def _changes(domain: Domain, task: Task, episode: Episode) -> dict[str, Any]:

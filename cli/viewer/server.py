@@ -66,6 +66,7 @@ def make_app(answers: Answers, token: str) -> Starlette:
     asked: dict[str, Callable[[Request], Any]] = {
         "state": lambda request: answers.state(),
         "episodes": lambda request: answers.episodes(query(request)),
+        "outcomes": lambda request: answers.outcomes(query(request)),
         "episodes/{number:int}": lambda request: answers.episode(number(request)),
         "episodes/{number:int}/reference": lambda request: answers.reference(number(request)),
         "metrics": lambda request: answers.metrics(query(request)),

@@ -1,4 +1,4 @@
-"""An episode as HTML for notebooks: static, escaped, and legible on a light and a dark ground.
+"""An episode as HTML for notebooks and `toolorchestra show --html`: static, escaped, legible on light and dark ground.
 
 It is drawn from the record as JSON has it. `toolorchestra view` has the page on which episodes are filtered, compared
 and looked into; this is one episode at a glance.
@@ -29,6 +29,17 @@ def episode_html(record: Mapping[str, Any]) -> str:
         shown += f"<p>… {len(turns) - _MAX_TURNS} more turns</p>"
     parts = [_head(record), _text(record["instruction"]), _chart(record), _folded("conversation", shown)]
     return f'<div style="max-width:900px;line-height:1.45">{"".join(parts)}</div>'
+
+
+def episode_page(record: Mapping[str, Any]) -> str:
+    """Return the same as a page of its own, which loads nothing and runs no scripts."""
+    policy = "default-src 'none'; style-src 'unsafe-inline'"
+    head = f'<meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{policy}">'
+    style = ":root{color-scheme:light dark}body{font:14px/1.45 system-ui,sans-serif;max-width:900px;margin:24px auto}"
+    head += f'<meta name="viewport" content="width=device-width"><style>{style}</style>'
+    title = f"<title>{_escaped(record['task_id'], 200)}</title>"
+    body = f"<body>{episode_html(record)}</body>"
+    return f'<!DOCTYPE html>\n<html lang="en"><head>{head}{title}</head>{body}</html>\n'
 
 
 def _escaped(text: object, limit: int) -> str:

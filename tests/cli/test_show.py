@@ -67,6 +67,17 @@ def test_episodes_of_every_kind_are_printed_as_json_and_as_they_were_written(
         assert all(text in raw for text in turn.observations.values())
 
 
+def test_an_episode_is_written_as_the_page_that_notebooks_show(run: Run, tmp_path: Path) -> None:
+    file, page = tmp_path / "random.jsonl", tmp_path / "episode.html"
+    run("rollout", "TMATR-Math-v0", "--policy", "random", "--episodes", 2, *QUIET, "--out", file)
+    assert run("show", file, 2, "--html", page).code == 0
+    _, second = read_episodes(file)
+    written = page.read_text(encoding="utf-8")
+    assert second._repr_html_() in written
+    assert "default-src 'none'" in written
+    assert "<script" not in written
+
+
 def test_the_decisions_of_a_hierarchy_are_shown_drawn_and_printed(run: Run, tmp_path: Path) -> None:
     file, picture = tmp_path / "random.jsonl", tmp_path / "tree.mmd"
     run("rollout", "TMATR-Math-v0", "--policy", "random", "--episodes", 2, *QUIET, "--out", file)

@@ -14,7 +14,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -113,15 +113,35 @@ class TypedAnswer(msgspec.Struct, frozen=True):
         return msgspec.json.encode({"answer": dict(pairs)}).decode()
 
 
+class JudgedSlot(NamedTuple):
+    """A slot, what an answer has in it, what is right in it, and whether the first reads as the second."""
+
+    slot: AnswerSlot
+    given: Value
+    value: Value
+    holds: bool
+
+
+def judged_slots(text: str, expected: TypedAnswer) -> list[JudgedSlot] | str:
+    """Return the slots of an answer, as JSON, or what is wrong with it as a whole. It never raises."""
+    found = _read(text, expected)
+    if isinstance(found, str):
+        return found
+    return [
+        JudgedSlot(slot, found[slot.name], value, reads_right(found[slot.name], right, several=slot.several))
+        for slot, right, value in zip(expected.slots, expected.right, expected.values, strict=True)
+    ]
+
+
 def judge_typed(text: str, expected: TypedAnswer) -> list[str]:
     """Return what is wrong with an answer, as JSON; nothing if it is right. It never raises."""
-    found = _read(text, expected)
+    found = judged_slots(text, expected)
     if isinstance(found, str):
         return [found]
     return [
-        f"the slot {slot.name!r} has {_shown(found[slot.name])}, expected {_shown(value)}"
-        for slot, right, value in zip(expected.slots, expected.right, expected.values, strict=True)
-        if not reads_right(found[slot.name], right, several=slot.several)
+        f"the slot {one.slot.name!r} has {_shown(one.given)}, expected {_shown(one.value)}"
+        for one in found
+        if not one.holds
     ]
 
 

@@ -16,7 +16,9 @@ function niceTicks(low, high, count) {
   return found;
 }
 
-/** Returns a chart; `lines` are `{name, colour, points: [{x, y, low?, high?}], marks}`, marks being drawn as dots. */
+/** Returns a chart; `lines` are `{name, colour, points: [{x, y, low?, high?}], marks, band}`.
+
+Marks are drawn as dots, and a band as an area from low to high. */
 export function chart(title, lines, xLabel) {
   const points = lines.flatMap((line) => line.points);
   const xs = points.map((point) => point.x);
@@ -41,6 +43,11 @@ export function chart(title, lines, xLabel) {
   const steps = niceTicks(x0, x1, 5).filter((tick) => Number.isInteger(tick));
   for (const tick of steps) svg.append(draw("text", { class: "tick", x: x(tick), y: HEIGHT_OF_CHART - 8, "text-anchor": "middle" }, short(tick)));
   for (const line of lines) {
+    if (line.band && line.points.length > 1 && line.points[0].low !== undefined) {
+      const corner = (end) => (point) => `${x(point.x).toFixed(1)} ${y(point[end]).toFixed(1)}`;
+      const edges = [...line.points.map(corner("low")), ...line.points.map(corner("high")).reverse()];
+      svg.append(draw("path", { class: `band fill-${line.colour}`, d: `M${edges.join("L")}Z` }));
+    }
     if (!line.marks && line.points.length > 1) {
       const path = line.points.map((point, n) => `${n ? "L" : "M"}${x(point.x).toFixed(1)} ${y(point.y).toFixed(1)}`).join("");
       svg.append(draw("path", { class: `line stroke-${line.colour}`, d: path }));

@@ -2,7 +2,7 @@
 
 import { conversation } from "./conversation.js";
 import { ask } from "./data.js";
-import { button, fill, make } from "./dom.js";
+import { button, fill, heads, make, unseen } from "./dom.js";
 import { costs, episodeHead, verdict } from "./episode.js";
 import { badge, dollars, percent, seconds, short, whole } from "./format.js";
 import { timeline } from "./timeline.js";
@@ -25,7 +25,7 @@ function numbers(both) {
   ];
   return make("section", { class: "card" }, make("header", {}, make("h2", {}, "Beside each other")),
     make("div", { class: "scrolled" }, make("table", { class: "values" },
-      make("thead", {}, make("tr", {}, ["", "A", "B"].map((name) => make("th", {}, name)))),
+      heads(["", "A", "B"]),
       make("tbody", {}, rows.map(([name, shown, value]) =>
         make("tr", { class: value(both[0]) === value(both[1]) ? "" : "differs" }, make("th", { scope: "row" }, name), both.map((one) => make("td", {}, shown(one)))))))));
 }
@@ -101,7 +101,7 @@ export function recordingsBeside(page, first, second) {
       make("section", { class: "card" },
         make("header", {}, make("h2", {}, `Means of ${whole(found.tasks)} tasks`)),
         make("div", { class: "scrolled" }, make("table", { class: "values" },
-          make("thead", {}, make("tr", {}, ["", "A", "B", "B − A", "95 % interval", ""].map((name) => make("th", {}, name)))),
+          heads(["", "A", "B", "B − A", "95 % interval", ""]),
           make("tbody", {}, MEASURES.map(([name, label, shown, change]) =>
             make("tr", {}, make("th", { scope: "row" }, label), make("td", { class: "number" }, shown(found[name].a)), make("td", { class: "number" }, shown(found[name].b)),
               make("td", { class: "number" }, change(found[name].difference.estimate)),
@@ -111,7 +111,7 @@ export function recordingsBeside(page, first, second) {
       make("div", { class: "pair" }, make("div", { class: "side" }, differing(page, "Better in B", found.better, found.pairs)), make("div", { class: "side" }, differing(page, "Worse in B", found.worse, found.pairs))));
     return undefined;
   };
-  const view = make("main", { class: "beside" },
+  const view = make("main", { class: "beside" }, unseen("Two recordings"),
     make("div", { class: "pair" },
       make("div", { class: "side" }, pick("A", first, (id) => page.go(`recordings/${id}/${second}`, {}))),
       make("div", { class: "side" }, pick("B", second, (id) => page.go(`recordings/${first}/${id}`, {})))),

@@ -6,7 +6,7 @@ const kept = embedded ? JSON.parse(embedded.textContent) : null;
 /** Whether the page is a file of its own. */
 export const exported = kept !== null;
 
-const EQUAL = { outcome: "outcome", level: "level", env: "env_id", recording: "recording", task: "task_id" };
+const EQUAL = { outcome: "outcome", level: "level", intent: "intent", env: "env_id", recording: "recording", task: "task_id" };
 const ORDER = { number: "number", task: "task_id" };
 
 function fits(row, filters, policies) {
@@ -23,13 +23,23 @@ function fits(row, filters, policies) {
   return true;
 }
 
+function fitting(filters) {
+  const policies = new Map(kept.state.recordings.map((one) => [one.id, one.policy]));
+  return kept.rows.filter((row) => fits(row, Object.entries(filters), policies));
+}
+
+function outcomes(filters) {
+  const found = {};
+  for (const row of fitting(filters)) found[row.outcome] = (found[row.outcome] ?? 0) + 1;
+  return found;
+}
+
 function listed(query) {
   const { offset = 0, limit = 100, order = "number", ...filters } = query;
-  const policies = new Map(kept.state.recordings.map((one) => [one.id, one.policy]));
   const column = order.replace("-", "");
   const key = ORDER[column] ?? column;
   const sign = order.startsWith("-") ? -1 : 1;
-  const found = kept.rows.filter((row) => fits(row, Object.entries(filters), policies));
+  const found = fitting(filters);
   if (column !== "number" || sign < 0) {
     found.sort((a, b) => (a[key] === b[key] ? a.id - b.id : sign * ((a[key] ?? -Infinity) < (b[key] ?? -Infinity) ? -1 : 1)));
   }
@@ -39,6 +49,7 @@ function listed(query) {
 function answered(path, query) {
   const [what, first, second] = path.split("/");
   if (what === "state") return kept.state;
+  if (what === "outcomes") return outcomes(query);
   if (what === "metrics") return kept.metrics;
   if (what === "rollouts") return kept.rollouts[query.run] ?? [];
   if (what === "comparison") return kept.comparisons[`${first}/${second}`] ?? { tasks: 0 };

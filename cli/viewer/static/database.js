@@ -1,6 +1,6 @@
 // The database's changes row by row: as it was, as the reference leaves it, and as the episode left it.
 
-import { make } from "./dom.js";
+import { heads, make } from "./dom.js";
 import { badge, compact, shownValue } from "./format.js";
 
 const equal = (a, b) => JSON.stringify(a) === JSON.stringify(b);
@@ -47,7 +47,7 @@ function changedRow(table, row) {
         make(
           "table",
           { class: "changes" },
-          make("thead", {}, make("tr", {}, ["column", "before", "reference", "episode"].map((name) => make("th", {}, name)))),
+          heads(["column", "before", "reference", "episode"]),
           make("tbody", {}, columns.map(line)),
         ),
       ),
@@ -60,6 +60,18 @@ function changedRow(table, row) {
 
 function call(one) {
   return make("li", {}, make("code", {}, one.name), " ", shownValue(one.arguments));
+}
+
+/** Returns the slots of an answer, right beside given, of the answer to `episodes/N/reference`; null if there are none. */
+export function slotsTable(found) {
+  if (!found.slots?.length) return null;
+  const shown = (value) => (value === null ? make("span", { class: "quiet" }, "null") : compact(value));
+  const line = (one) =>
+    make("tr", { class: one.holds ? "" : "differs" }, make("th", { scope: "row" }, one.name), make("td", {}, shown(one.right)),
+      make("td", {}, "given" in one ? shown(one.given) : make("span", { class: "quiet" }, "nothing")), make("td", {}, badge(one.holds ? "holds" : "fails")));
+  return make("div", { class: "scrolled" }, make("table", { class: "changes slots" },
+    heads(["slot", "right", "given", ""]),
+    make("tbody", {}, found.slots.map(line))));
 }
 
 /** Returns the view of the answer to `episodes/N/reference`. */
@@ -77,7 +89,7 @@ export function databaseView(found) {
   const calls = found.calls.length ? make("ol", { class: "calls-list" }, found.calls.map(call)) : make("p", { class: "quiet" }, "None.");
   parts.push(
     make("section", { class: "card" }, make("header", {}, make("h2", {}, "Reference trajectory")), calls,
-      make("h3", {}, "Reference answer"), make("p", { dir: "auto" }, found.answer || "–")),
+      make("h3", {}, "Reference answer"), slotsTable(found), make("p", { dir: "auto" }, found.answer || "–")),
   );
   return make("div", { class: "stack" }, parts);
 }

@@ -93,3 +93,9 @@ export function button(label, onclick, properties = {}) {
 export function fill(place, ...children) {
   place.replaceChildren(...children.flat(Infinity).filter((child) => child instanceof Node));
 }
+
+/** Returns the heads of a table's columns; a column without a name has none. */
+export const heads = (names) => make("thead", {}, make("tr", {}, names.map((name) => make(name ? "th" : "td", {}, name))));
+
+/** Returns the heading of a view that shows none. */
+export const unseen = (title) => make("h1", { class: "unseen" }, title);

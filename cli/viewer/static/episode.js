@@ -2,7 +2,7 @@
 
 import { conversation, histories, tokensRead } from "./conversation.js";
 import { ask } from "./data.js";
-import { databaseView } from "./database.js";
+import { databaseView, slotsTable } from "./database.js";
 import { button, fill, long, make } from "./dom.js";
 import { agentMark, asJson, badge, dollars, factList, percent, seconds, short, whole } from "./format.js";
 import { decisionTree, designGraph } from "./graph.js";
@@ -91,6 +91,8 @@ export function verdict(found) {
   const metrics = episode.metrics ?? [];
   const names = [...episode.tools, "outcome", "− cost", "− seconds"];
   const parts = Object.entries(episode.reward_parts ?? {});
+  const slots = make("div", {});
+  ask(`episodes/${facts.id}/reference`).then((answer) => fill(slots, slotsTable(answer)), () => {});
   return make(
     "div",
     { class: "stack" },
@@ -101,7 +103,7 @@ export function verdict(found) {
         criteria.map((one) =>
           make("li", {}, badge(one.holds === null ? "not judged" : one.holds ? "holds" : "fails", one.holds === null ? "none" : ""),
             make("div", {}, make("strong", {}, one.name), make("p", { class: "quiet" }, one.meaning), one.messages.map((message) => long(message, "error")))))),
-      episode.answer === undefined ? null : [make("h3", {}, "Final answer"), long(episode.answer)]),
+      episode.answer === undefined ? null : [make("h3", {}, "Final answer"), slots, long(episode.answer)]),
     parts.length
       ? make("section", { class: "card" }, make("header", {}, make("h2", {}, "Parts of the reward"), make("strong", {}, short(episode.reward))),
           factList(parts.map(([name, value]) => [name, short(value)])))

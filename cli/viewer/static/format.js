@@ -18,6 +18,17 @@ export function short(number) {
   return number.toPrecision(4).replace(/\.?0+$/, "");
 }
 
+/** Returns the share of solved episodes among the judged ones with its 95 % interval (Wilson), in words. */
+export function successOf({ solved = 0, failed = 0 }) {
+  const trials = solved + failed;
+  if (!trials) return "none judged";
+  const [p, z] = [solved / trials, 1.96];
+  const centre = p + (z * z) / (2 * trials);
+  const reach = z * Math.sqrt((p * (1 - p)) / trials + (z * z) / (4 * trials * trials));
+  const [low, high] = [centre - reach, centre + reach].map((end) => (100 * Math.min(1, Math.max(0, end / (1 + (z * z) / trials)))).toFixed(1));
+  return `${percent(p)} solved [${low}, ${high}]`;
+}
+
 /** Returns a coloured word for how something ended. */
 export function badge(word, kind = "") {
   const kinds = { solved: "good", OK: "good", failed: "bad", holds: "good", fails: "bad", "in progress": "" };

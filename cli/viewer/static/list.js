@@ -1,8 +1,8 @@
 // The list of episodes: filters, orders, and rows that are asked for as they come into view.
 
 import { ask, exported } from "./data.js";
-import { button, fill, make } from "./dom.js";
-import { badge, dollars, percent, seconds, short, whole } from "./format.js";
+import { button, fill, make, unseen } from "./dom.js";
+import { badge, dollars, percent, seconds, short, successOf, whole } from "./format.js";
 
 const PAGE = 100;
 const MAX_HEIGHT = 8e6;
@@ -14,7 +14,7 @@ const COLUMNS = [
 const OUTCOMES = ["solved", "failed", "infra_error", "judge_error", "in progress"];
 
 /** The filters in words of an address. */
-export const FILTERS = ["text", "outcome", "reason", "level", "tool", "policy", "recording", "env", "min_cost", "max_cost"];
+export const FILTERS = ["text", "outcome", "reason", "level", "intent", "tool", "policy", "recording", "env", "min_cost", "max_cost"];
 
 function select(label, name, options, query, change) {
   if (options.length < 2 && !query[name]) return null;
@@ -73,6 +73,7 @@ function filters(state, query, change) {
     chips("Outcome", "outcome", outcomes, query, change),
     chips("Level", "level", facets.level, query, change),
     select("Reason", "reason", counted(facets.reasons), query, change),
+    select("Intent", "intent", counted(facets.intent), query, change),
     select("Tool called", "tool", counted(facets.tools), query, change),
     select("Policy", "policy", named, query, change),
     select("Recording", "recording", recordings, query, change),
@@ -96,11 +97,12 @@ function faults(state) {
   return wrong.map((one) => make("p", { class: "warning" }, `${one.name}: ${whole(one.unreadable)} lines are no episodes (${one.fault}).`));
 }
 
-function summary(state, total, query) {
+function summary(state, total, success, query) {
   const filtered = FILTERS.some((name) => query[name]);
   const words = filtered ? `${whole(total)} of ${whole(state.episodes)} episodes` : `${whole(total)} episodes`;
   const left = exported ? state.recordings.reduce((sum, one) => sum + one.episodes, 0) - state.exported : 0;
-  return [make("strong", {}, words), left > 0 ? make("span", { class: "quiet" }, ` · ${whole(left)} more are not in this file`) : null, ...progress(state)];
+  const solved = success ? make("span", { title: "Of the judged episodes; in brackets the 95 % interval" }, ` · ${success}`) : null;
+  return [make("strong", {}, words), solved, left > 0 ? make("span", { class: "quiet" }, ` · ${whole(left)} more are not in this file`) : null, ...progress(state)];
 }
 
 /** Returns the view of the list; `page` has the state, the query, `go` (to another address) and `marked` (for comparing). */
@@ -108,6 +110,7 @@ export function listView(page) {
   const { query, go } = page;
   const rows = new Map();
   let total = 0;
+  let success = "";
   let selected = Math.max(0, Number(query.at ?? 0));
   let height = 0;
   let asked = 0;
@@ -128,13 +131,13 @@ export function listView(page) {
   const notes = make("div", {});
   const compareButton = button("Compare marked", () => page.compareMarked(), { class: "small", hidden: true });
   const inner = make("div", { class: "rows-inner" });
-  const rowsBox = make("div", { class: "rows", tabindex: 0, role: "table", "aria-label": "Episodes" }, inner);
+  const rowsBox = make("div", { class: "rows", tabindex: 0, role: "rowgroup", "aria-label": "Episodes" }, inner);
 
   const order = query.order ?? "number";
   const header = make(
     "div",
     { class: "row head", role: "row" },
-    make("span", { class: "mark" }),
+    make("span", { class: "mark", role: "cell" }),
     COLUMNS.map(([name, label, kind]) => {
       const arrow = order === name ? " ▲" : order === `-${name}` ? " ▼" : "";
       const next = order === name ? `-${name}` : name;
@@ -144,7 +147,8 @@ export function listView(page) {
   );
 
   const addressOf = (position) => ({ ...query, at: String(position) });
-  const asksFor = (offset, limit) => ({ ...Object.fromEntries(FILTERS.map((name) => [name, query[name] ?? ""])), order, offset, limit });
+  const wanted = () => Object.fromEntries(FILTERS.map((name) => [name, query[name] ?? ""]));
+  const asksFor = (offset, limit) => ({ ...wanted(), order, offset, limit });
   const open = async (position) => {
     const row = rows.get(position) ?? (await ask("episodes", asksFor(position, 1))).rows[0];
     if (row) go(`episode/${row.id}`, addressOf(position));
@@ -164,7 +168,7 @@ export function listView(page) {
         class: `row ${position === selected ? "selected" : ""}`, role: "row", "aria-rowindex": position + 1,
         onclick: (event) => event.target.tagName !== "INPUT" && event.target.tagName !== "A" && open(position),
       },
-      make("span", { class: "mark" }, mark),
+      make("span", { class: "mark", role: "cell" }, mark),
       make("span", { class: "c-number number quiet", role: "cell" }, whole(row.number)),
       make("span", { class: "c-task", role: "cell", title: `${row.task_id}${name ? `\n${name.name}` : ""}` },
         make("a", { href: page.address(`episode/${row.id}`, addressOf(position)) }, row.task_id), name ? make("small", { class: "quiet" }, ` ${name.policy || name.name}`) : null),
@@ -191,7 +195,7 @@ export function listView(page) {
     const top = scale() < 1 ? rowsBox.scrollTop : first * height;
     const list = [];
     for (let n = first; n < Math.min(total, first + count); n++) {
-      const element = rows.has(n) ? line(rows.get(n), n) : make("div", { class: "row quiet" }, make("span", { class: "c-task" }, "…"));
+      const element = rows.has(n) ? line(rows.get(n), n) : make("div", { class: "row quiet", role: "row" }, make("span", { class: "c-task", role: "cell" }, "…"));
       element.style.setProperty("top", `${top + (n - first) * height}px`);
       list.push(element);
     }
@@ -199,6 +203,14 @@ export function listView(page) {
     fill(inner, list);
     if (focused) rowsBox.focus({ preventScroll: true });
     for (let n = Math.floor(first / PAGE); n <= Math.floor((first + count) / PAGE); n++) load(n);
+  };
+
+  const count = async () => {
+    const run = asked;
+    const found = await ask("outcomes", wanted()).catch(() => null);
+    if (run !== asked || !found) return;
+    success = successOf(found);
+    fill(head, summary(page.state, total, success, query));
   };
 
   const load = async (number, again = false) => {
@@ -213,7 +225,10 @@ export function listView(page) {
       const grown = found.total !== total;
       total = found.total;
       selected = Math.min(selected, Math.max(0, total - 1));
-      if (grown) fill(head, summary(page.state, total, query));
+      if (grown) {
+        fill(head, summary(page.state, total, success, query));
+        count();
+      }
       if (!total) fill(inner, make("p", { class: "empty" }, page.state.done ? "No episode fits these filters." : "Reading …"));
       else paint();
     } catch (error) {
@@ -261,9 +276,10 @@ export function listView(page) {
   const view = make(
     "main",
     { class: "list" },
+    unseen("Episodes"),
     make("div", { class: "list-head" }, search, head, compareButton),
     notes,
-    make("div", { class: "list-body" }, side, make("div", { class: "rows-frame" }, header, rowsBox)),
+    make("div", { class: "list-body" }, side, make("div", { class: "rows-frame", role: "table", "aria-label": "Episodes" }, header, rowsBox)),
   );
   rowsBox.addEventListener("scroll", paint, { passive: true });
   const measure = () => {
@@ -292,7 +308,7 @@ export function listView(page) {
       rowsBox.focus({ preventScroll: true });
     },
     updated(changed) {
-      fill(head, summary(page.state, total, query));
+      fill(head, summary(page.state, total, success, query));
       if (!changed) return;
       refreshFilters();
       fill(notes, faults(page.state));

@@ -48,6 +48,7 @@ export function timeline(episode, { until = 0, choose = () => {} } = {}) {
   const agents = episode.agents ?? ["orchestrator"];
   const nested = rows.some((row) => row.depth);
   const chart = make("div", { class: "gantt", role: "table", "aria-label": "Calls on the virtual clock" });
+  const rest = make("div", {});
   let unfolded = true;
   let all = rows.length <= ROWS_AT_FIRST;
 
@@ -56,9 +57,9 @@ export function timeline(episode, { until = 0, choose = () => {} } = {}) {
     make(
       "div",
       { class: "gantt-row gantt-scale", role: "row" },
-      make("span", { class: "gantt-name quiet" }, "virtual seconds"),
-      make("div", { class: "gantt-track" }, ticks(end, 4).map((tick) => make("span", { style: { left: place(tick.at) } }, tick.label))),
-      make("span", { class: "gantt-spent" }),
+      make("span", { class: "gantt-name quiet", role: "columnheader" }, "virtual seconds"),
+      make("div", { class: "gantt-track", role: "columnheader" }, ticks(end, 4).map((tick) => make("span", { style: { left: place(tick.at) } }, tick.label))),
+      make("span", { class: "gantt-spent", role: "cell" }),
     );
 
   const line = (row) => {
@@ -87,14 +88,11 @@ export function timeline(episode, { until = 0, choose = () => {} } = {}) {
   const redraw = () => {
     const shown = rows.filter((row) => unfolded || !row.depth);
     fill(chart, scale(), shown.slice(0, all ? undefined : ROWS_AT_FIRST).map(line));
-    if (!all && shown.length > ROWS_AT_FIRST) {
-      chart.append(
-        button(`Show all ${shown.length} rows`, () => {
-          all = true;
-          redraw();
-        }, { class: "more" }),
-      );
-    }
+    const more = () => {
+      all = true;
+      redraw();
+    };
+    fill(rest, !all && shown.length > ROWS_AT_FIRST ? button(`Show all ${shown.length} rows`, more, { class: "more" }) : null);
   };
   redraw();
   const fold = button("Fold inner calls", () => {
@@ -102,5 +100,5 @@ export function timeline(episode, { until = 0, choose = () => {} } = {}) {
     fold.textContent = unfolded ? "Fold inner calls" : "Unfold inner calls";
     redraw();
   }, { class: "small" });
-  return make("section", { class: "card" }, make("header", {}, make("h2", {}, "Timeline"), nested ? fold : null), chart);
+  return make("section", { class: "card" }, make("header", {}, make("h2", {}, "Timeline"), nested ? fold : null), chart, rest);
 }

@@ -2,7 +2,7 @@
 
 import { chart } from "./charts.js";
 import { ask } from "./data.js";
-import { button, fill, folded, make } from "./dom.js";
+import { button, fill, folded, make, unseen } from "./dom.js";
 import { badge, short, whole } from "./format.js";
 import { tokenInfo, tokenLegend, tokenStrip } from "./tokens.js";
 
@@ -16,7 +16,25 @@ function series(records, phase, kind, name) {
     .map((one) => ({ x: one.step, y: one[name], ...(kind === "heldout" && name === "success" ? { low: one.low, high: one.high } : {}) }));
 }
 
-function charts(runs, hidden) {
+/** Returns runs by what they are seeds of: their names without a last number. */
+function seedsOf(names) {
+  const found = new Map();
+  for (const name of names) {
+    const key = name.replace(/[-_/ ]?(?:seed)?[-_]?\d+$/, "") || "runs";
+    found.set(key, [...(found.get(key) ?? []), name]);
+  }
+  return found;
+}
+
+/** Returns the mean of several runs by step, from the least to the greatest of them, where two or more have a value. */
+function band(several) {
+  const steps = new Map();
+  for (const { x, y } of several.flat()) steps.set(x, [...(steps.get(x) ?? []), y]);
+  return [...steps].filter(([, ys]) => ys.length > 1).sort(([a], [b]) => a - b)
+    .map(([x, ys]) => ({ x, y: ys.reduce((a, b) => a + b, 0) / ys.length, low: Math.min(...ys), high: Math.max(...ys) }));
+}
+
+function charts(runs, hidden, bands) {
   const shown = [...runs].filter(([name]) => !hidden.has(name));
   const all = shown.flatMap(([, run]) => run.records);
   const phases = [...new Set(all.map((one) => one.phase))];
@@ -26,10 +44,17 @@ function charts(runs, hidden) {
     const rank = (name) => (FIRST.includes(name) ? FIRST.indexOf(name) : FIRST.length);
     metrics.sort((a, b) => rank(a) - rank(b));
     const boxes = metrics.map((metric) => {
-      const lines = shown.flatMap(([name, run]) => [
-        { name: named(name, ""), colour: run.colour, points: series(run.records, phase, "train", metric), marks: false },
-        { name: named(name, "held out"), colour: run.colour, points: series(run.records, phase, "heldout", metric), marks: true },
-      ]).filter((line) => line.points.length);
+      const both = (name, colour, points) => [
+        { name: named(name, ""), colour, points: points("train"), marks: false, band: bands },
+        { name: named(name, "held out"), colour, points: points("heldout"), marks: true },
+      ];
+      const of = (name, kind) => series(runs.get(name).records, phase, kind, metric);
+      const lines = (bands
+        ? [...seedsOf(shown.map(([name]) => name))].flatMap(([key, names]) =>
+            both(names.length > 1 ? `${key} (${names.length} runs)` : names[0], runs.get(names[0]).colour,
+              (kind) => (names.length > 1 ? band(names.map((name) => of(name, kind))) : of(names[0], kind))))
+        : shown.flatMap(([name, run]) => both(name, run.colour, (kind) => of(name, kind)))
+      ).filter((line) => line.points.length);
       return lines.length ? chart(metric.replaceAll("_", " "), lines, "step") : null;
     });
     const steps = Math.max(...all.filter((one) => one.phase === phase).map((one) => one.step));
@@ -53,16 +78,24 @@ function rollout(one) {
 export function trainingView(page) {
   const runs = new Map(page.state.runs.map((name, n) => [name, { records: [], read: 0, colour: n % 6 }]));
   const hidden = new Set();
+  let bands = false;
   const curves = make("div", { class: "stack" });
   const kept = make("div", { class: "stack" });
-  const redraw = () => fill(curves, ...charts(runs, hidden));
+  const redraw = () => fill(curves, ...charts(runs, hidden, bands));
   const legend = make("div", { class: "legend runs" },
     [...runs].map(([name, run]) =>
       make("label", {}, make("input", { type: "checkbox", checked: true, onchange: (event) => {
         if (event.target.checked) hidden.delete(name);
         else hidden.add(name);
         redraw();
-      } }), make("i", { class: `colour-${run.colour}` }), name)));
+      } }), make("i", { class: `colour-${run.colour}` }), name)),
+    [...seedsOf(runs.keys()).values()].some((names) => names.length > 1)
+      ? make("label", { title: "Runs whose names differ in their last number: their mean, from the least to the greatest" },
+          make("input", { type: "checkbox", id: "bands", onchange: (event) => {
+            bands = event.target.checked;
+            redraw();
+          } }), "seeds as bands")
+      : null);
   const poll = async () => {
     const found = await ask("metrics", Object.fromEntries([...runs].map(([name, run]) => [name, run.read])));
     let grown = false;
@@ -98,7 +131,7 @@ export function trainingView(page) {
       if (view.isConnected) timer = setTimeout(again, page.pollEvery);
     }
   };
-  const view = make("main", { class: "training stack" }, runs.size > 1 ? legend : null,
+  const view = make("main", { class: "training stack" }, unseen("Training"), runs.size > 1 ? legend : null,
     runs.size ? null : make("p", { class: "empty" }, "There is no training run at the given paths: a folder with metrics.jsonl."), curves, kept);
   return {
     element: view,

@@ -97,9 +97,12 @@ def choose(page: Any, name: str, value: str) -> None:
 
 def test_the_list_is_filtered_and_ordered(visit: Open, address: str) -> None:
     page = visit(address)
-    expect(page.locator(".summary")).to_contain_text("46 episodes")
+    expect(page.locator(".summary")).to_contain_text(re.compile(r"46 episodes · [\d.]+ % solved \[[\d.]+, [\d.]+\]"))
+    choose(page, "policy", "oracle")
+    expect(page.locator(".summary")).to_have_text("20 of 46 episodes · 100.0 % solved [83.9, 100.0]")
+    choose(page, "policy", "")
     page.get_by_role("group", name="Outcome").get_by_text("failed").click()
-    expect(page.locator(".summary")).to_contain_text("of 46 episodes")
+    expect(page.locator(".summary")).to_contain_text("of 46 episodes · 0.0 % solved")
     assert set(page.locator(f"{ROWS} .badge").all_inner_texts()) == {"failed"}
     choose(page, "policy", "noisy-oracle")
     expect(page.locator("select[name=policy]")).to_have_value("noisy-oracle")
@@ -107,7 +110,11 @@ def test_the_list_is_filtered_and_ordered(visit: Open, address: str) -> None:
     choose(page, "reason", reason)
     expect(page.locator(f"{ROWS} .c-why").first).to_contain_text(reason)
     page.get_by_role("button", name="Clear filters").click()
-    expect(page.locator(".summary")).to_have_text("46 episodes")
+    expect(page.locator(".summary")).to_contain_text("46 episodes")
+    intent = page.locator("select[name=intent] option").nth(1).get_attribute("value")
+    choose(page, "intent", intent)
+    expect(page.locator(f"{ROWS} .c-task a").first).to_contain_text(f"/{intent}/")
+    page.get_by_role("button", name="Clear filters").click()
     page.get_by_role("columnheader").get_by_role("button", name="cost").click()
     expect(page.get_by_role("button", name="cost ▲")).to_be_visible()
     page.get_by_role("button", name="cost ▲").click()
@@ -135,6 +142,20 @@ def test_an_episode_is_opened_and_all_its_parts_shown(visit: Open, address: str)
     assert page.locator(".changes tr.differs").count() > 0
     page.get_by_role("tab", name="Costs").click()
     expect(page.locator(".costs")).to_contain_text("orchestrator, own messages")
+
+
+def test_three_clicks_lead_to_why_an_episode_failed(visit: Open, address: str) -> None:
+    page = visit(address + "#/?policy=noisy-oracle&reason=fidelity")
+    wrong = page.locator(f"{ROWS} .c-why").first.inner_text().rpartition("fidelity: ")[2]
+    slot = re.match("the slot '(.+)' has", wrong)
+    assert slot is not None, wrong
+    page = visit(address)
+    choose(page, "reason", "fidelity")
+    page.locator(f"{ROWS} .c-task a").first.click()
+    page.get_by_role("tab", name="Verdict").click()
+    expect(page.locator(".criteria li").filter(has_text="fidelity").locator(".badge")).to_have_text("fails")
+    expect(page.locator(".criteria")).to_contain_text(wrong)
+    expect(page.locator(".slots tr.differs th")).to_contain_text([slot[1]])
 
 
 def test_designs_trees_histories_and_tokens_are_shown(visit: Open, address: str) -> None:
@@ -231,6 +252,75 @@ def test_curves_grow_while_they_are_looked_at(visit: Open, address: str, run_fol
     expect(page.locator(".token-info")).to_contain_text("log-probability -0.1000 (90.5 %) · advantage 0.75")
 
 
+def test_several_seeds_are_drawn_as_a_band(visit: Open, tmp_path: Path) -> None:
+    for seed in range(3):
+        (tmp_path / f"seed{seed}").mkdir()
+        records = [
+            {"phase": "grpo", "step": step, "kind": "train", "success": (step + seed) / 10} for step in range(1, 5)
+        ]
+        (tmp_path / f"seed{seed}" / "metrics.jsonl").write_text("".join(json.dumps(one) + "\n" for one in records))
+    with served(tmp_path, cache=tmp_path / "cache") as address:
+        page = visit(address + "#/training")
+        expect(page.locator(".chart .line")).to_have_count(3)
+        page.locator("#bands").check()
+        expect(page.locator(".chart .line")).to_have_count(1)
+        expect(page.locator(".chart .band")).to_have_count(1)
+        expect(page.locator(".chart-read")).to_have_text("0.5")  # of 0.4, 0.5 and 0.6 at the last step
+        page.locator(".legend.runs label", has_text="seed2").locator("input").uncheck()
+        expect(page.locator(".chart-read")).to_have_text("0.45")
+
+
+def test_axe_finds_nothing(visit: Open, address: str) -> None:
+    axe = pytest.importorskip("axe_playwright_python", reason="has axe: pip install axe-playwright-python")
+    source = (Path(axe.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
+    page = visit(address)
+    page.wait_for_selector(f"{ROWS} .badge")
+    ask = "(path) => fetch(`api/${path}`).then((answer) => answer.json())"
+    policies = {one["policy"]: one["id"] for one in page.evaluate(ask, "state")["recordings"]}
+    rows = page.evaluate(ask, "episodes?limit=100")["rows"]
+    of_env = {one["env_id"]: one["id"] for one in rows}
+    noisy, oracle = (
+        next(one["id"] for one in rows if one["recording"] == policies[name]) for name in ("noisy-oracle", "oracle")
+    )
+    views = ["#/", f"#/recordings/{policies['noisy-oracle']}/{policies['oracle']}", f"#/compare/{noisy}/{oracle}"]
+    views += ["#/training", f"#/episode/{of_env['MASOrchestra-MASBenchBreadth-v0']}?tab=graph"]
+    views += [f"#/episode/{noisy}?tab={tab}" for tab in ("conversation", "verdict", "database", "costs", "record")]
+    views += [f"#/episode/{of_env['TMATR-Math-v0']}?tab={tab}" for tab in ("tree", "agents")]
+    found = []
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        for path in views:
+            page.goto(address + path)
+            page.wait_for_selector("main h1, main h2, main .row .badge, main table")
+            page.wait_for_timeout(50)
+            page.evaluate(source)
+            for one in page.evaluate("axe.run().then((result) => result.violations)"):
+                found += [f"{path} {scheme} {one['id']}: {node['html'][:150]}" for node in one["nodes"][:3]]
+    assert not found, "\n".join(found)
+
+
+def test_a_hundred_thousand_episodes_are_listed_filtered_and_found_again(visit: Open, tmp_path: Path) -> None:
+    begin = '{"env_id":"ToolOrchestra-Restaurant-v0","split":"test","difficulty":%d,"prompt":"","instruction":"Do it.",'
+    rest = '"tools":[],"task_id":"restaurant/kind%d/%06d","outcome":"%s","why":"%s","turns":[],"cost":%.4f}\n'
+    file = tmp_path / "many.jsonl"
+    with file.open("w") as stream:
+        for n in range(100_000):
+            wrong = n % 4 == 0
+            ended = ("failed", f"execution: row {n}") if wrong else ("solved", "solved")
+            stream.write(begin % (n % 5 + 1) + rest % (n % 7, n, *ended, n / 1e4))
+    for _ in range(2):  # the second time by the index of the first
+        with served(file, cache=tmp_path / "cache") as address:
+            page = visit(address)
+            expect(page.locator(".summary")).to_have_text("100,000 episodes · 75.0 % solved [74.7, 75.3]")
+            page.keyboard.press("End")
+            expect(page.locator(f"{ROWS}.selected .c-task a")).to_have_text("restaurant/kind4/099999")
+            page.fill("input[name=text]", "row 99996")
+            page.press("input[name=text]", "Enter")
+            expect(page.locator(".summary")).to_have_text("1 of 100,000 episodes · 0.0 % solved [0.0, 79.3]")
+            page.locator(f"{ROWS} .c-task a").click()
+            expect(page.locator("h1")).to_have_text("restaurant/kind1/099996")
+
+
 def test_it_is_light_and_dark_as_the_system_is_and_as_is_chosen(visit: Open, address: str) -> None:
     page = visit(address)
 
@@ -307,7 +397,9 @@ def test_an_exported_file_does_what_the_page_does_without_a_server(
     file = tmp_path / "page.html"
     assert main(["view", str(recordings), str(run_folder), "--export", str(file)]) == 0
     page = visit(file.as_uri(), offline=True)
-    expect(page.locator(".summary")).to_have_text("46 episodes")
+    expect(page.locator(".summary")).to_contain_text("46 episodes · ")
+    choose(page, "policy", "oracle")
+    expect(page.locator(".summary")).to_have_text("20 of 46 episodes · 100.0 % solved [83.9, 100.0]")
     choose(page, "policy", "noisy-oracle")
     page.get_by_role("group", name="Outcome").get_by_text("failed").click()
     expect(page.locator(".summary")).to_contain_text("of 46 episodes")

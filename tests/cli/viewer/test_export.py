@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import json
 import re
+from importlib import resources
 from pathlib import Path
 
 import pytest
 
-from toolorchestra.cli.viewer.export import bundle, write_page
+from toolorchestra.cli.viewer.bundle import bundle
+from toolorchestra.cli.viewer.export import write_page
 from toolorchestra.cli.viewer.index import EpisodeIndex
 from toolorchestra.cli.viewer.pages import Answers, static_files
 from toolorchestra.cli.viewer.places import Places
@@ -58,11 +60,12 @@ def test_modules_become_one_script_in_which_names_stay_apart() -> None:
 
 
 def test_the_pages_modules_can_be_put_together() -> None:
-    static = static_files()
-    script = bundle(static, "main.js")
-    for name, code in static.items():
-        assert "\r" not in code.decode()
-        if name.endswith(".js"):
-            assert f"const module_{name.removesuffix('.js')} = " in script
-            assert not FORBIDDEN.search(code.decode())
+    script = static_files()["main.js"].decode()
+    for file in (resources.files("toolorchestra.cli.viewer") / "static").iterdir():
+        code = file.read_text(encoding="utf-8")
+        assert "\r" not in code
+        if file.name.endswith(".js"):
+            assert f"const module_{file.name.removesuffix('.js')} = " in script
+            assert not FORBIDDEN.search(code)
+    assert set(static_files()) == {"index.html", "style.css", "icon.svg", "main.js"}
     assert not re.search(r"^(import|export) ", script, re.MULTILINE)

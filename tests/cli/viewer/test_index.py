@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from waiting import until
 
 from toolorchestra.cli.viewer import index as index_module
+from toolorchestra.cli.viewer.facts import IN_PROGRESS
 from toolorchestra.cli.viewer.index import EpisodeIndex, cache_folder
 from toolorchestra.cli.viewer.pages import Answers
 from toolorchestra.cli.viewer.places import Places
@@ -30,6 +32,9 @@ def test_each_filter_finds_the_episodes_that_fit(answers: Answers, recordings: P
     assert found(reason=reason) == [one.task_id for one in noisy if reason in reasons(one)]
     tool = next(iter(noisy[0].calls)).name
     assert found(tool=tool) == [one.task_id for one in noisy if tool in {call.name for call in one.calls}]
+    intent = noisy[0].task_id.split("/")[1]
+    assert found(intent=intent) == [one.task_id for one in noisy if one.task_id.split("/")[1] == intent]
+    assert 0 < len(found(intent=intent)) < len(noisy)
     assert found(level="2") == [one.task_id for one in noisy if one.difficulty == 2]
     middle = sorted(one.cost for one in noisy)[10]
     assert found(min_cost=str(middle)) == [one.task_id for one in noisy if one.cost >= middle]
@@ -37,6 +42,17 @@ def test_each_filter_finds_the_episodes_that_fit(answers: Answers, recordings: P
     assert found(text=noisy[3].task_id[2:]) == [one.task_id for one in noisy if noisy[3].task_id[2:] in one.task_id]
     assert found(text="100%_\\") == []
     assert answers.index.rows({"policy": "nobody"})[0] == 0
+
+
+def test_how_the_episodes_that_fit_filters_ended_is_counted(answers: Answers, recordings: Path) -> None:
+    noisy = [one.outcome or IN_PROGRESS for one in read_episodes(recordings / "noisy-oracle.jsonl")]
+    assert answers.outcomes({"policy": "noisy-oracle", "text": ""}) == Counter(noisy)
+    assert answers.outcomes({"outcome": "failed", "policy": "oracle"}) == {}
+    whole = Counter(dict(answers.index.facets()["outcome"]))
+    assert answers.outcomes({}) == whole
+    assert whole.total() == 46
+    with pytest.raises(OptionError, match="Unknown filter"):
+        answers.outcomes({"colour": "red"})
 
 
 def test_the_list_is_ordered_and_given_in_parts(answers: Answers) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from toolorchestra.cli.viewer.details import details
 from toolorchestra.cli.viewer.pages import Answers
+from toolorchestra.cli.viewer.reference import reference
 from toolorchestra.cli.viewer.runs import rollouts
 from toolorchestra.cli.viewer.token_texts import _tokenizer, token_texts
 from toolorchestra.envs.records.episode import Episode, read_episodes
@@ -58,6 +59,27 @@ def test_a_wrong_change_differs_from_that_of_the_reference(answers: Answers) -> 
     tables = [table for number in numbers for table in answers.reference(number)["tables"]]
     rows = [row for table in tables for row in table["rows"]]
     assert any(row["reference"] != row["actual"] for row in rows)
+
+
+def test_the_slots_of_an_answer_stand_beside_what_is_right_in_them(answers: Answers, recordings: Path) -> None:
+    judged = 0
+    for number in ids(answers, policy="noisy-oracle"):
+        episode = msgspec.json.decode(answers.episode(number)["episode"], type=Episode)
+        slots = answers.reference(number)["slots"]
+        if episode.outcome not in ("solved", "failed") or not slots:
+            continue
+        judged += 1
+        assert all(one["holds"] for one in slots) == ("fidelity" not in episode.why)
+        given = json.loads(episode.answer or "{}")["answer"]
+        assert {one["name"]: one["given"] for one in slots if "given" in one} == given
+    assert judged > 5
+    file = recordings / "noisy-oracle.jsonl"
+    line = next(line for line in file.read_bytes().splitlines() if b'"outcome":"solved"' in line)
+    unread = msgspec.structs.replace(msgspec.json.decode(line, type=Episode), answer="It is done.")
+    recording = next(one for one in answers.index.recordings if one.path == file)
+    slots = reference(recording, unread.to_json())["slots"]
+    assert slots
+    assert not any(one["holds"] or "given" in one for one in slots)
 
 
 def test_designs_and_decisions_are_graphs(answers: Answers, recordings: Path) -> None:
