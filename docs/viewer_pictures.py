@@ -1,4 +1,4 @@
-"""Make the pictures of docs/viewer.md: the page of `toolorchestra view`, light and dark.
+"""Make the pictures of docs/viewer.md, docs/gallery.md and README.md: the page of `toolorchestra view`, light and dark.
 
     python docs/viewer_pictures.py RUN…        folders of training runs, for the pictures of curves and tokens
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import random
 import shutil
 import subprocess
 import sys
@@ -22,6 +23,10 @@ from typing import Any
 from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
+from toolorchestra.algos.teachers import teacher_of
+from toolorchestra.envs.records.episode import write_episodes
+from toolorchestra.envs.registration import make_multiagent
+
 PICTURES = Path(__file__).parent / "viewer"
 WIDTH, HEIGHT = 1280, 800
 COMMAND = [sys.executable, "-m", "toolorchestra"]
@@ -30,7 +35,16 @@ RECORDINGS = {
     "noisy": [*RESTAURANT, "--policy", "noisy-oracle", "--error", "0.3"],
     "careful": [*RESTAURANT, "--policy", "noisy-oracle", "--error", "0.05"],
     "team": ["rollout", "TMATR-Math-v0", "--policy", "random", "--episodes", "20", "--json"],
-}
+    "experts": ["rollout", "ToolOrchestra-Restaurant-v0", "--policy", "strongest", "--episodes", "12", "--json",
+                "--env-options", "tools", "full"],
+    "paramanager": ["rollout", "ParaManager-MultiHopQA-v0", "--policy", "oracle", "--episodes", "12", "--json"],
+}  # fmt: skip
+TAUGHT = {"msarl": ("MSARL-Math-v0", {}), "tmatr": ("TMATR-Math-v0", {"python": "simulated"}),
+          "dialogue": ("Dialogue-Restaurant-v0", {})}  # fmt: skip
+"""Recordings of the teachers of teams, who err now and then."""
+FAMILIES = ("power_remainder", "other_number")
+"""Families of mathematical problems that all teachers can solve."""
+ERROR = 0.3
 
 
 def recorded(folder: Path) -> None:
@@ -47,6 +61,25 @@ def recorded(folder: Path) -> None:
         stdout=subprocess.DEVNULL,
         cwd=PICTURES.parents[1],
     )
+    for name, (env_id, given) in TAUGHT.items():
+        taught(folder / f"{name}.jsonl", env_id, given)
+
+
+def taught(file: Path, env_id: str, options: dict[str, Any]) -> None:
+    """Record a team's teacher."""
+    rng = random.Random(0)
+    env = make_multiagent(env_id, **options)
+    teacher, episodes, seed = teacher_of(env), [], 0
+    while len(episodes) < 12:
+        env.reset(seed=seed)
+        play, seed = env.play, seed + 1
+        if play.task.id.startswith("math/") and play.task.id.split("/")[1] not in FAMILIES:
+            continue
+        while not play.over:
+            play.act(teacher.inject_error(play, rng) if rng.random() < ERROR else teacher.teach(play))
+        episodes.append(play.episode)
+    env.close()
+    write_episodes(file, episodes)
 
 
 @contextmanager
@@ -119,6 +152,8 @@ def episodes_beside(page: Page) -> None:
 def training(page: Page) -> None:
     page.goto(page.url.split("#")[0] + "#/training")
     page.wait_for_selector(".chart-box")
+    if page.locator("#bands").count():
+        page.locator("#bands").check()
 
 
 def tokens(page: Page) -> None:
@@ -127,6 +162,16 @@ def tokens(page: Page) -> None:
     page.locator(".folded summary", has_text="reward 0 ·").first.click()
     page.evaluate("document.querySelector('.folded').closest('.card').scrollIntoView()")
     page.locator(".tokens .token.own").last.hover()
+
+
+def of_protocol(name: str, order: str = "-calls") -> Callable[[Page], None]:
+    """Return what shows the request, the timeline and the conversation of an episode in a recording."""
+
+    def show(page: Page) -> None:
+        opened(page, f"recording={numbers(page)[name + '.jsonl']}&order={order}", "Conversation")
+        page.evaluate("document.querySelector('main.episode > .card').scrollIntoView()")
+
+    return show
 
 
 VIEWS: dict[str, Callable[[Page], None]] = {
@@ -139,6 +184,12 @@ VIEWS: dict[str, Callable[[Page], None]] = {
     "episodes": episodes_beside,
     "training": training,
     "tokens": tokens,
+    "gallery_toolorchestra": of_protocol("experts"),
+    "gallery_paramanager": of_protocol("paramanager", "-calls&text=comparison"),
+    "gallery_masorchestra": of_protocol("designs"),
+    "gallery_msarl": of_protocol("msarl", "-turns"),
+    "gallery_tmatr": of_protocol("tmatr", "-turns"),
+    "gallery_dialogue": of_protocol("dialogue", "-turns"),
 }
 
 
