@@ -10,9 +10,10 @@ from typing import Any
 
 import msgspec
 
+from toolorchestra.agents.messages.reading import read_message, read_text
 from toolorchestra.cli.viewer.places import RecordingFile
 from toolorchestra.cli.viewer.token_texts import token_texts
-from toolorchestra.envs.records.episode import Episode
+from toolorchestra.envs.records.episode import Episode, Turn
 from toolorchestra.envs.records.failures import criteria_messages, reasons
 from toolorchestra.envs.task_source import EXERCISES, QUESTIONS
 from toolorchestra.toolscale.common.errors import OptionError, ToolOrchestraError
@@ -42,6 +43,7 @@ def details(recording: RecordingFile, line: bytes) -> dict[str, Any]:
         "recording": recording.name,
         "policy": recording.policy,
         "reasons": reasons(episode),
+        "said": [_said(turn, episode.tools) for turn in episode.turns],
         "criteria": criteria(episode),
         "cost_parts": episode.cost_parts,
         "clock_parts": parts,
@@ -50,6 +52,12 @@ def details(recording: RecordingFile, line: bytes) -> dict[str, Any]:
         "tree": _tree(episode),
         "tokens": _token_texts(recording, episode),
     }
+
+
+def _said(turn: Turn, tools: tuple[str, ...]) -> dict[str, str]:
+    """Return what a message thinks and what it says, without its calls."""
+    read = read_message(turn.message, tools) if turn.calls else read_text(turn.message)
+    return {"thought": read.reasoning, "text": read.text}
 
 
 def criteria(episode: Episode) -> list[dict[str, Any]]:

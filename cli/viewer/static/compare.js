@@ -8,7 +8,7 @@ import { badge, dollars, percent, seconds, short, whole } from "./format.js";
 import { timeline } from "./timeline.js";
 
 const PARTS = [
-  ["conversation", "Conversation", (found) => conversation(found.episode, true)],
+  ["conversation", "Conversation", (found) => conversation(found, true)],
   ["verdict", "Verdict", verdict],
   ["costs", "Costs", costs],
 ];

@@ -3,8 +3,6 @@
 import { folded, long, make } from "./dom.js";
 import { agentMark, badge, calledName, dollars, seconds, shownValue, whole } from "./format.js";
 
-const WRITTEN_CALL = /<tool_call>[\s\S]*?(<\/tool_call>|$)/g;
-
 export const tokensRead = (tokens) => (tokens && (tokens[0] || tokens[1]) ? `${whole(tokens[0])} tokens read, ${whole(tokens[1])} written` : "");
 
 function spent(one) {
@@ -52,12 +50,12 @@ function parallel(calls) {
   return calls.some((a, n) => calls.some((b, m) => m > n && (a.start ?? 0) < (b.end ?? 0) && (b.start ?? 0) < (a.end ?? 0)));
 }
 
-function turnCard(turn, number, episode, compactly) {
+function turnCard(turn, number, { episode, said }, compactly) {
   const agents = episode.agents ?? ["orchestrator"];
   const agent = turn.agent ?? "orchestrator";
   const calls = turn.calls ?? [];
   const written = String(turn.message?.content ?? "");
-  const text = calls.length ? written.replace(WRITTEN_CALL, "").trim() : written;
+  const { thought, text } = said[number];
   const last = !calls.length && number === episode.turns.length - 1 && episode.answer !== undefined;
   const cost = [turn.seconds ? seconds(turn.seconds) : "", turn.cost ? dollars(turn.cost) : "", tokensRead(turn.tokens)].filter(Boolean).join(" · ");
   const observed = Object.entries(turn.observations ?? {}).filter(([name, one]) => one && (agents.length > 1 || name !== agent || !calls.length));
@@ -67,21 +65,23 @@ function turnCard(turn, number, episode, compactly) {
     { class: `turn colour-${Math.max(0, agents.indexOf(agent)) % 6}`, id: `turn-${number}`, tabindex: -1 },
     make("header", {}, make("span", { class: "turn-number" }, String(number + 1)), agentMark(agent, agents), last ? badge("answer", "") : null,
       calls.length > 1 ? make("span", { class: "quiet" }, `${calls.length} calls${parallel(calls) ? " in parallel" : ""}`) : null, make("span", { class: "quiet end" }, cost)),
+    thought ? folded("Thought", () => long(thought)) : null,
     text ? long(text) : calls.length ? null : make("p", { class: "quiet" }, "(nothing)"),
     calls.length ? make("div", { class: "calls" }, calls.map((call) => callCard(call, compactly))) : null,
     observed.map(([name, one]) => folded(`→ ${name} reads`, () => long(one), { open: agents.length > 1 && !compactly && one.length < 600 })),
-    read || (calls.length && written !== text) ? folded("As written", () => make("div", {}, long(written || JSON.stringify(turn.message?.tool_calls ?? ""), "code"), read ? [make("h4", {}, "Observation"), long(read, "code")] : null)) : null,
+    read || thought || (calls.length && written !== text) ? folded("As written", () => make("div", {}, long(written || JSON.stringify(turn.message?.tool_calls ?? ""), "code"), read ? [make("h4", {}, "Observation"), long(read, "code")] : null)) : null,
   );
 }
 
-/** Returns the conversation of an episode; `compactly` folds what is long. */
-export function conversation(episode, compactly = false) {
+/** Returns the conversation of an episode that was asked for; `compactly` folds what is long. */
+export function conversation(found, compactly = false) {
+  const { episode } = found;
   return make(
     "div",
     { class: "stack conversation" },
     episode.openings ? null : make("article", { class: "turn system" }, folded("System prompt", () => long(episode.prompt, "code", 20000))),
     make("article", { class: "turn user" }, make("header", {}, make("span", { class: "agent" }, "request")), long(episode.instruction)),
-    (episode.turns ?? []).map((turn, number) => turnCard(turn, number, episode, compactly)),
+    (episode.turns ?? []).map((turn, number) => turnCard(turn, number, found, compactly)),
   );
 }
 

@@ -146,7 +146,7 @@ function tabsOf(found) {
     return place;
   };
   return [
-    ["conversation", "Conversation", () => conversation(episode)],
+    ["conversation", "Conversation", () => conversation(found)],
     ["verdict", "Verdict", () => verdict(found)],
     ["database", found.criteria.some((one) => one.name === "execution") ? "Database" : "Reference", () => reference(found.facts.id)],
     ["costs", "Costs", () => costs(found)],

@@ -133,6 +133,7 @@ def test_an_episode_is_opened_and_all_its_parts_shown(visit: Open, address: str)
     page.wait_for_selector("main.episode .gantt-row .bar")
     expect(page.locator(".turn.user")).to_be_visible()
     expect(page.locator(".call").first).to_be_visible()
+    expect(page.locator("main")).not_to_contain_text("<tool_call>")  # it is a call, and not what is said
     page.get_by_role("tab", name="Verdict").click()
     expect(page.locator(".criteria li").filter(has_text="execution").locator(".badge")).to_have_text("fails")
     page.get_by_role("tab", name="Database").click()

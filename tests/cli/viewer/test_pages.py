@@ -12,7 +12,7 @@ from toolorchestra.cli.viewer.pages import Answers
 from toolorchestra.cli.viewer.reference import reference
 from toolorchestra.cli.viewer.runs import rollouts
 from toolorchestra.cli.viewer.token_texts import _tokenizer, token_texts
-from toolorchestra.envs.records.episode import Episode, read_episodes
+from toolorchestra.envs.records.episode import Episode, Turn, read_episodes
 from toolorchestra.toolscale.common.errors import OptionError
 from toolorchestra.toolscale.domain import Domain
 
@@ -33,6 +33,24 @@ def test_an_episode_comes_with_what_is_derived_from_it(answers: Answers) -> None
     assert [(one["name"], one["holds"]) for one in solved["criteria"]] == [
         ("execution", True), ("completeness", True), ("fidelity", True),
     ]  # fmt: skip
+
+
+def test_thoughts_and_calls_are_apart_from_what_is_said(answers: Answers) -> None:
+    number = ids(answers, policy="noisy-oracle")[0]
+    recording, line = answers.index.line(number)
+    episode = msgspec.json.decode(line, type=Episode)
+    call = '<tool_call>{"name": "get_dish", "arguments": {}}</tool_call>'
+    calls = next(turn.calls for turn in episode.turns if turn.calls)
+    episode.turns = [
+        Turn({"role": "assistant", "content": f"<think>12 + 1</think>I look. {call}"}, calls),
+        Turn({"role": "assistant", "content": "13.", "reasoning_content": "So it is."}),
+        Turn({"role": "assistant", "content": call}),
+    ]
+    assert details(recording, episode.to_json())["said"] == [
+        {"thought": "12 + 1", "text": "I look."},
+        {"thought": "So it is.", "text": "13."},
+        {"thought": "", "text": call},
+    ]
 
 
 def test_the_reference_is_beside_what_the_episode_did(answers: Answers, mini: Domain) -> None:
