@@ -191,8 +191,7 @@ def fit(
         processing_class=policy.tokenizer,
         callbacks=[Reporter(report)],
     )
-    trainer.rows = rows
-    trainer.model_card = model_card
+    trainer.rows, trainer.model_card = rows, model_card
     trainer.gib, trainer.micro_batch, trainer.watch = config.memory, config.micro_batch, watch
     run_trainer(trainer, policy.model, resume)
     if drawn:

@@ -28,11 +28,12 @@ def test_the_figures_are_what_the_records_say(
     assert not importlib.import_module("figures").main(check=True), capsys.readouterr().out
 
 
-def test_the_readme_opens_with_them_in_both_themes() -> None:
+def test_the_readme_has_them_in_both_themes_and_opens_with_the_viewer() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    opening = text[: text.index("\n## ")]
-    assert 'srcset="docs/_assets/episode_dark.svg"' in opening
-    assert 'src="docs/_assets/episode_light.svg"' in opening
+    for name, where in (("docs/_assets/episode", text), ("docs/viewer/gallery_toolorchestra", text.split("\n## ")[0])):
+        dark, light = re.findall(rf'src(?:set)?="({name}_\w+\.\w+)"', where)
+        assert ("dark" in dark, "light" in light) == (True, True)
+        assert all((ROOT / file).is_file() for file in (dark, light))
 
 
 @pytest.fixture(scope="module")
