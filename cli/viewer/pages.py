@@ -41,6 +41,12 @@ class Answers:
             self._facets = seen, self.index.facets()
         return state | {"facets": self._facets[1], "runs": list(self.places.runs)}
 
+    def news(self) -> list[Any]:
+        """Return what differs once a recording or a run has grown: how far each was read, and the runs' sizes."""
+        state = self.index.state()
+        read = [[one["read"], one["size"]] for one in state["recordings"]]
+        return [state["episodes"], state["done"], read, [runs.size(folder) for folder in self.places.runs.values()]]
+
     def episodes(self, query: Mapping[str, str]) -> dict[str, Any]:
         """Return some rows of the list: `offset`, `limit` and `order` beside the filters."""
         filters = {name: value for name, value in query.items() if name not in ("offset", "limit", "order")}

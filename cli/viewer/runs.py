@@ -38,6 +38,14 @@ def metrics(folder: Path, since: int = 0) -> dict[str, Any]:
     return {"records": records, "read": (0 if restarted else since) + len(whole), "restarted": restarted}
 
 
+def size(folder: Path) -> int:
+    """Return the bytes of a run's metrics."""
+    try:
+        return (folder / METRICS).stat().st_size
+    except OSError:
+        return 0
+
+
 def rollouts(folder: Path) -> list[dict[str, Any]]:
     """Return the rollouts that a run has kept of its training, the latest steps of a long one."""
     file = folder / ROLLOUTS

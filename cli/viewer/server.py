@@ -6,12 +6,13 @@ machine's own are refused (DNS rebinding), and the page may load and send nothin
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import secrets
 import socket
 import sys
 import webbrowser
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import PurePath
 from typing import Any
 
@@ -23,15 +24,18 @@ from toolorchestra.toolscale.common.errors import OptionError, install_line
 try:
     import uvicorn
     from starlette.applications import Starlette
+    from starlette.concurrency import run_in_threadpool
     from starlette.middleware import Middleware
     from starlette.middleware.trustedhost import TrustedHostMiddleware
     from starlette.requests import Request
-    from starlette.responses import Response
+    from starlette.responses import Response, StreamingResponse
     from starlette.routing import Route
 except ModuleNotFoundError as error:
     raise ImportError(f"`view` needs {error.name}: {install_line('view')}") from None
 
 HOST = "127.0.0.1"
+NEWS_SECONDS = 0.5
+"""Seconds between two looks whether there is something new to tell the page."""
 _SWITCH = 0.0005  # seconds that a question may have to wait for the thread that fills the index
 _HEADERS = {
     "Content-Security-Policy": (
@@ -47,8 +51,19 @@ _HEADERS = {
 }
 
 
-def make_app(answers: Answers, token: str) -> Starlette:
-    """Return the application, whose paths begin with ``/TOKEN/``."""
+async def news(answers: Answers, ending: Callable[[], bool]) -> AsyncIterator[str]:
+    """Yield an event of the server whenever a recording or a run has grown, until the server is `ending`."""
+    told = None
+    while not ending():
+        found = await run_in_threadpool(answers.news)
+        if found != told:
+            told = found
+            yield f"data: {msgspec.json.encode(found).decode()}\n\n"
+        await asyncio.sleep(NEWS_SECONDS)
+
+
+def make_app(answers: Answers, token: str, ending: Callable[[], bool] = lambda: False) -> Starlette:
+    """Return the application, whose paths begin with ``/TOKEN/``; `ending` says that it is to end its answers."""
     static = static_files()
 
     def page(request: Request) -> Response:
@@ -93,7 +108,12 @@ def make_app(answers: Answers, token: str) -> Starlette:
 
         return answer
 
-    routes = [Route(f"/{{token}}/api/{path}", checked(data(ask)), methods=["GET"]) for path, ask in asked.items()]
+    def events(request: Request) -> Response:
+        del request
+        return StreamingResponse(news(answers, ending), headers=_HEADERS, media_type="text/event-stream")
+
+    routes = [Route("/{token}/api/news", checked(events), methods=["GET"])]
+    routes += [Route(f"/{{token}}/api/{path}", checked(data(ask)), methods=["GET"]) for path, ask in asked.items()]
     routes += [Route("/{token}/", checked(page), methods=["GET"])]
     routes += [Route("/{token}/{name}", checked(page), methods=["GET"])]
     return Starlette(routes=routes, middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"])])
@@ -111,7 +131,8 @@ def serve(answers: Answers, *, port: int = 0, browser: bool = False, say: Callab
     """
     sys.setswitchinterval(_SWITCH)
     token = secrets.token_urlsafe(16)
-    app = make_app(answers, token)
+    server: uvicorn.Server
+    app = make_app(answers, token, lambda: server.should_exit)
     with socket.socket() as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

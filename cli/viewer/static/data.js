@@ -59,6 +59,13 @@ function answered(path, query) {
   return found;
 }
 
+/** Calls `tell` whenever a recording or a run has grown, and `lost` when the server does not answer. */
+export function listen(tell, lost) {
+  const news = new EventSource("api/news");
+  news.addEventListener("message", tell);
+  news.addEventListener("error", lost);
+}
+
 /** Returns the answer to a question, e.g. `ask("episodes", {outcome: "failed"})`; an Error says why there is none. */
 export async function ask(path, query = {}) {
   if (kept) return answered(path, query);

@@ -1,7 +1,7 @@
 // The page: which view is shown at which address, the keys, the theme, and news of recordings that grow.
 
 import { episodesBeside, recordingsBeside } from "./compare.js";
-import { ask, exported } from "./data.js";
+import { ask, exported, listen } from "./data.js";
 import { button, fill, make } from "./dom.js";
 import { episodeView } from "./episode.js";
 import { listView } from "./list.js";
@@ -13,11 +13,9 @@ const KEYS = [
   ["c", "compare the two marked"], ["1 … 9", "a part of the episode"], ["s", "swap two that are compared"], ["u Esc", "back to the list"],
   ["l", "the list"], ["r", "two recordings"], ["t", "training"], ["d", "light, dark or as the system"], ["?", "these keys"],
 ];
-const WAITING = 600;
-const WATCHING = 3000;
 
 const page = {
-  state: null, query: {}, marked: new Set(), pollEvery: 2000,
+  state: null, query: {}, marked: new Set(),
   address(path, query) {
     const given = Object.entries(query).filter(([, value]) => value !== "" && value !== undefined && value !== null);
     const text = new URLSearchParams(given).toString();
@@ -98,7 +96,6 @@ function viewOf(path) {
 
 function show() {
   const { path, query } = addressed();
-  current?.closed?.();
   page.query = query;
   current = viewOf(path);
   const [what] = path.split("/");
@@ -109,18 +106,17 @@ function show() {
   current.opened();
 }
 
-async function watch() {
-  let wait = WATCHING;
+const lost = () => document.body.classList.add("offline");
+
+async function renew() {
   try {
     const before = page.state;
     page.state = await ask("state");
     current.updated(before.episodes !== page.state.episodes || before.done !== page.state.done);
-    if (!page.state.done) wait = WAITING;
     document.body.classList.remove("offline");
   } catch {
-    document.body.classList.add("offline");
+    lost();
   }
-  setTimeout(watch, wait);
 }
 
 function pressed(event) {
@@ -158,7 +154,7 @@ async function begin() {
   addEventListener("keydown", pressed);
   if (!location.hash && !page.state.recordings.length && page.state.runs.length) location.hash = "#/training";
   show();
-  if (!exported) setTimeout(watch, page.state.done ? WATCHING : WAITING);
+  if (!exported) listen(renew, lost);
 }
 
 begin();

@@ -1,7 +1,7 @@
 // Training runs: their curves while they grow, and the rollouts that they have kept, token by token.
 
 import { chart } from "./charts.js";
-import { ask } from "./data.js";
+import { ask, exported } from "./data.js";
 import { button, fill, folded, make, unseen } from "./dom.js";
 import { badge, short, whole } from "./format.js";
 import { tokenInfo, tokenLegend, tokenStrip } from "./tokens.js";
@@ -96,7 +96,7 @@ export function trainingView(page) {
             redraw();
           } }), "seeds as bands")
       : null);
-  const poll = async () => {
+  const readOn = async () => {
     const found = await ask("metrics", Object.fromEntries([...runs].map(([name, run]) => [name, run.read])));
     let grown = false;
     for (const [name, run] of runs) {
@@ -108,7 +108,11 @@ export function trainingView(page) {
       run.read = one.read;
     }
     if (grown) redraw();
-    return grown;
+    if (grown && !exported) await readOn(); // an answer has the beginning only of what is long
+  };
+  let reading = Promise.resolve();
+  const poll = () => {
+    reading = reading.then(readOn, readOn); // one after the other, as each begins where the last one ended
   };
   const rollouts = async () => {
     const parts = [];
@@ -123,25 +127,16 @@ export function trainingView(page) {
     }
     fill(kept, ...parts);
   };
-  let timer = 0;
-  const again = async () => {
-    try {
-      await poll();
-    } finally {
-      if (view.isConnected) timer = setTimeout(again, page.pollEvery);
-    }
-  };
   const view = make("main", { class: "training stack" }, unseen("Training"), runs.size > 1 ? legend : null,
     runs.size ? null : make("p", { class: "empty" }, "There is no training run at the given paths: a folder with metrics.jsonl."), curves, kept);
   return {
     element: view,
     title: "Training",
     opened() {
-      again();
+      poll();
       rollouts();
     },
-    updated() {},
-    closed: () => clearTimeout(timer),
+    updated: poll,
     keys: { Escape: () => page.go("", {}) },
   };
 }

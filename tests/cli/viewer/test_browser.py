@@ -253,6 +253,19 @@ def test_curves_grow_while_they_are_looked_at(visit: Open, address: str, run_fol
     expect(page.locator(".token-info")).to_contain_text("log-probability -0.1000 (90.5 %) · advantage 0.75")
 
 
+def test_the_list_grows_with_its_recording(visit: Open, recordings: Path, tmp_path: Path) -> None:
+    lines = (recordings / "oracle.jsonl").read_bytes().splitlines(keepends=True)
+    file = tmp_path / "growing.jsonl"
+    file.write_bytes(b"".join(lines[:3]))
+    with served(file, cache=tmp_path / "cache") as address:
+        page = visit(address)
+        expect(page.locator(".summary")).to_contain_text("3 episodes · 100.0 % solved")
+        with file.open("ab") as stream:
+            stream.write(b"".join(lines[3:7]))
+        expect(page.locator(".summary")).to_contain_text("7 episodes · 100.0 % solved")
+        expect(page.locator(ROWS)).to_have_count(7)
+
+
 def test_several_seeds_are_drawn_as_a_band(visit: Open, tmp_path: Path) -> None:
     for seed in range(3):
         (tmp_path / f"seed{seed}").mkdir()

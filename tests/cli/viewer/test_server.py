@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import asyncio
+import json
 import socket
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,8 +32,38 @@ def get(answers: Answers, path: str, headers: Mapping[str, str] | None = None, m
 def test_only_who_knows_the_token_is_answered(answers: Answers) -> None:
     assert get(answers, "/secret/").status_code == 200
     assert get(answers, "/secret/api/state").json()["episodes"] == 46
-    for path in ("/", "/other/", "/other/api/state", "/other/main.js", "/secre%CC%81t/"):
+    for path in ("/", "/other/", "/other/api/state", "/other/api/news", "/other/main.js", "/secre%CC%81t/"):
         assert get(answers, path).status_code in (403, 404), path
+
+
+def test_news_come_when_something_has_grown_and_end_with_the_server(
+    answers: Answers, run_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from toolorchestra.cli.viewer import server
+
+    monkeypatch.setattr(server, "NEWS_SECONDS", 0.001)
+    metrics, ended = run_folder / "metrics.jsonl", asyncio.Event()
+    before = metrics.read_bytes()
+
+    async def told() -> list[Any]:
+        stream = server.news(answers, ended.is_set)
+        found = [await anext(stream)]
+        waiting = asyncio.ensure_future(anext(stream))
+        for _ in range(5):  # looks in which nothing has grown
+            await asyncio.sleep(0.001)
+        assert not waiting.done()
+        metrics.write_bytes(before + b'{"phase": "grpo", "step": 6, "kind": "train"}\n')
+        found.append(await waiting)
+        ended.set()
+        assert [one async for one in stream] == []
+        return [json.loads(one.removeprefix("data: ")) for one in found]
+
+    try:
+        first, second = run(told())
+    finally:
+        metrics.write_bytes(before)
+    assert first[:3] == second[:3]
+    assert second[3] == [first[3][0] + 46]
 
 
 @pytest.mark.parametrize(("host", "status"), [("localhost:80", 200), ("127.0.0.1", 200), ("evil.example:1234", 400)])
