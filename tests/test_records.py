@@ -41,7 +41,6 @@ OLDER = {
     "study_paramanager": BEFORE_DATES,
     "synth": "made before its script wrote commit, versions and processor",
     "tmatr": BEFORE_DATES,
-    "viewer": BEFORE_DATES,
     "vllm_cpu": BEFORE_DATES,
 }
 """Records that lack a field, and why. This list only shrinks: a record that is made again has all fields."""

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import socket
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -36,34 +36,33 @@ def test_only_who_knows_the_token_is_answered(answers: Answers) -> None:
         assert get(answers, path).status_code in (403, 404), path
 
 
-def test_news_come_when_something_has_grown_and_end_with_the_server(
-    answers: Answers, run_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_news_come_when_something_has_grown_and_end_with_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
     from toolorchestra.cli.viewer import server
 
-    monkeypatch.setattr(server, "NEWS_SECONDS", 0.001)
-    metrics, ended = run_folder / "metrics.jsonl", asyncio.Event()
-    before = metrics.read_bytes()
+    monkeypatch.setattr(server, "NEWS_SECONDS", 0.0)
+    looks = iter([[1], [1], [1], [2], [2], [3]])
+    answers: Any = SimpleNamespace(news=lambda: next(looks))
+    ended = asyncio.Event()
 
-    async def told() -> list[Any]:
+    async def told() -> list[str]:
         stream = server.news(answers, ended.is_set)
-        found = [await anext(stream)]
-        waiting = asyncio.ensure_future(anext(stream))
-        for _ in range(5):  # looks in which nothing has grown
-            await asyncio.sleep(0.001)
-        assert not waiting.done()
-        metrics.write_bytes(before + b'{"phase": "grpo", "step": 6, "kind": "train"}\n')
-        found.append(await waiting)
+        found = [await anext(stream) for _ in range(3)]
         ended.set()
-        assert [one async for one in stream] == []
-        return [json.loads(one.removeprefix("data: ")) for one in found]
+        return found + [one async for one in stream]
 
+    assert run(told()) == ["data: [1]\n\n", "data: [2]\n\n", "data: [3]\n\n"]
+
+
+def test_what_grows_is_news(answers: Answers, run_folder: Path) -> None:
+    metrics = run_folder / "metrics.jsonl"
+    before = metrics.read_bytes()
+    *same, sizes = answers.news()
+    assert sizes == [len(before)]
     try:
-        first, second = run(told())
+        metrics.write_bytes(before + b'{"phase": "grpo", "step": 6, "kind": "train"}\n')
+        assert answers.news() == [*same, [len(before) + 46]]
     finally:
         metrics.write_bytes(before)
-    assert first[:3] == second[:3]
-    assert second[3] == [first[3][0] + 46]
 
 
 @pytest.mark.parametrize(("host", "status"), [("localhost:80", 200), ("127.0.0.1", 200), ("evil.example:1234", 400)])
