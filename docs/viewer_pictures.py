@@ -37,7 +37,7 @@ RECORDINGS = {
     "team": ["rollout", "TMATR-Math-v0", "--policy", "random", "--episodes", "20", "--json"],
     "experts": ["rollout", "ToolOrchestra-Restaurant-v0", "--policy", "strongest", "--episodes", "12", "--json",
                 "--env-options", "tools", "full"],
-    "paramanager": ["rollout", "ParaManager-MultiHopQA-v0", "--policy", "oracle", "--episodes", "12", "--json"],
+    "paramanager": ["rollout", "ParaManager-Restaurant-v0", "--policy", "oracle", "--episodes", "12", "--json"],
 }  # fmt: skip
 TAUGHT = {"msarl": ("MSARL-Math-v0", {}), "tmatr": ("TMATR-Math-v0", {"python": "simulated"}),
           "dialogue": ("Dialogue-Restaurant-v0", {})}  # fmt: skip
@@ -185,7 +185,7 @@ VIEWS: dict[str, Callable[[Page], None]] = {
     "training": training,
     "tokens": tokens,
     "gallery_toolorchestra": of_protocol("experts"),
-    "gallery_paramanager": of_protocol("paramanager", "-calls&text=comparison"),
+    "gallery_paramanager": of_protocol("paramanager"),
     "gallery_masorchestra": of_protocol("designs"),
     "gallery_msarl": of_protocol("msarl", "-turns"),
     "gallery_tmatr": of_protocol("tmatr", "-turns"),
