@@ -19,7 +19,7 @@ from toolorchestra.envs.answer_modes import AnswerSlots
 from toolorchestra.envs.records.episode import Episode
 from toolorchestra.envs.records.failures import criteria_messages
 from toolorchestra.envs.task_source import EXERCISES, QUESTIONS, DomainSource, FileSource, TaskSource, question_source
-from toolorchestra.toolscale.answers.typed_answers import SUBMIT, judged_slots
+from toolorchestra.toolscale.answers.typed_answers import judged_slots
 from toolorchestra.toolscale.common.errors import ToolOrchestraError
 from toolorchestra.toolscale.database.database import Changes, Database
 from toolorchestra.toolscale.database.sql import primary_key
@@ -95,8 +95,8 @@ def _slots(source: TaskSource, task: Task, episode: Episode) -> list[dict[str, A
 
     None of an episode whose answer was prose. In an answer that is wrong as a whole no slot holds.
     """
-    expected = _answer_slots(source).of(task) if SUBMIT in episode.tools else None
-    if expected is None:
+    expected = _answer_slots(source).of(task)
+    if expected is None or str(expected) not in episode.instruction:
         return []
     found = judged_slots(episode.answer or "", expected)
     if isinstance(found, str):

@@ -59,11 +59,19 @@ function answered(path, query) {
   return found;
 }
 
-/** Calls `tell` whenever a recording or a run has grown, and `lost` when the server does not answer. */
+/** Calls `tell` whenever a recording or a run has grown, and `lost` when the server does not answer.
+
+A tab that is hidden does not listen: a browser has six connections to a server, and each tab that listens takes one. */
 export function listen(tell, lost) {
-  const news = new EventSource("api/news");
-  news.addEventListener("message", tell);
-  news.addEventListener("error", lost);
+  let news = null;
+  const attend = () => {
+    news?.close();
+    news = document.hidden ? null : new EventSource("api/news");
+    news?.addEventListener("message", tell);
+    news?.addEventListener("error", lost);
+  };
+  document.addEventListener("visibilitychange", attend);
+  attend();
 }
 
 /** Returns the answer to a question, e.g. `ask("episodes", {outcome: "failed"})`; an Error says why there is none. */

@@ -85,6 +85,12 @@ export function costs(found) {
   );
 }
 
+/** Returns the answer about the reference of an episode, which is asked for once. */
+function referenceOf(found) {
+  found.reference ??= ask(`episodes/${found.facts.id}/reference`);
+  return found.reference;
+}
+
 /** Returns the verdict criterion by criterion. */
 export function verdict(found) {
   const { episode, facts, criteria } = found;
@@ -92,7 +98,7 @@ export function verdict(found) {
   const names = [...episode.tools, "outcome", "− cost", "− seconds"];
   const parts = Object.entries(episode.reward_parts ?? {});
   const slots = make("div", {});
-  ask(`episodes/${facts.id}/reference`).then((answer) => fill(slots, slotsTable(answer)), () => {});
+  referenceOf(found).then((answer) => fill(slots, slotsTable(answer)), () => {});
   return make(
     "div",
     { class: "stack" },
@@ -140,15 +146,15 @@ function tokens(found) {
 function tabsOf(found) {
   const { episode } = found;
   const several = (episode.agents ?? []).length > 1;
-  const reference = (number) => {
+  const reference = () => {
     const place = make("div", {}, make("p", { class: "quiet" }, "Looking up the task …"));
-    ask(`episodes/${number}/reference`).then((answer) => fill(place, databaseView(answer)), (error) => fill(place, make("p", { class: "warning" }, error.message)));
+    referenceOf(found).then((answer) => fill(place, databaseView(answer)), (error) => fill(place, make("p", { class: "warning" }, error.message)));
     return place;
   };
   return [
     ["conversation", "Conversation", () => conversation(found)],
     ["verdict", "Verdict", () => verdict(found)],
-    ["database", found.criteria.some((one) => one.name === "execution") ? "Database" : "Reference", () => reference(found.facts.id)],
+    ["database", found.criteria.some((one) => one.name === "execution") ? "Database" : "Reference", reference],
     ["costs", "Costs", () => costs(found)],
     found.design ? ["graph", "Graph", () => designGraph(found.design, episode)] : null,
     found.tree ? ["tree", "Tree", () => decisionTree(found.tree)] : null,

@@ -264,6 +264,16 @@ def test_the_list_grows_with_its_recording(visit: Open, recordings: Path, tmp_pa
             stream.write(b"".join(lines[3:7]))
         expect(page.locator(".summary")).to_contain_text("7 episodes · 100.0 % solved")
         expect(page.locator(ROWS)).to_have_count(7)
+        show = """(hidden) => {
+            Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
+            document.dispatchEvent(new Event("visibilitychange"));
+        }"""
+        with page.expect_event("requestfailed", lambda request: request.url.endswith("api/news")):
+            page.evaluate(show, True)  # a hidden tab leaves its connection to others
+        with file.open("ab") as stream:
+            stream.write(b"".join(lines[7:9]))
+        page.evaluate(show, False)
+        expect(page.locator(".summary")).to_contain_text("9 episodes · 100.0 % solved")
 
 
 def test_several_seeds_are_drawn_as_a_band(visit: Open, tmp_path: Path) -> None:
