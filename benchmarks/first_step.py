@@ -18,8 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-import psutil
-from harness import PACKAGES, RESULTS, cli, folder_for, lines, save
+from harness import PACKAGES, RESULTS, cli, folder_for, lines, resident, save
 
 
 def make_model(folder: Path, hidden: int, layers: int) -> int:
@@ -72,11 +71,11 @@ def main(
 
     listener = threading.Thread(target=listen)
     listener.start()
-    process, metrics, peak = psutil.Process(run.pid), folder / "run" / "metrics.jsonl", 0
-    while run.poll() is None:
-        peak = max(peak, process.memory_info().rss)
-        if metrics.exists() and any(row["phase"] == "grpo" and row["kind"] == "train" for row in lines(metrics)):
-            break
+    metrics = folder / "run" / "metrics.jsonl"
+    while not (metrics.exists() and any((row["phase"], row["kind"]) == ("grpo", "train") for row in lines(metrics))):
+        if (failed := run.poll()) is not None:
+            listener.join()
+            sys.exit(f"The run ended with status {failed} before its first step.")
         time.sleep(0.25)
     found = {
         "parameters": parameters,
@@ -84,15 +83,12 @@ def main(
         "layers": layers,
         "seconds_to_first_step": round(time.perf_counter() - began, 1),
         "longest_silence_seconds": round(max(b - a for a, b in itertools.pairwise(said)), 1),
-        "peak_gib": round(peak / 2**30, 2),
+        "peak_gib": round(resident("VmHWM", run.pid) / 2**30, 2),
         "load_before": round(os.getloadavg()[2], 2),
     }
-    failed = run.poll()
     run.send_signal(signal.SIGINT)
     listener.join()
     run.wait()
-    if failed is not None:
-        sys.exit(f"The run ended with status {failed} before its first step.")
     print(found)
     if record:
         save(output, {"training": "toolorchestra train grpo --env ENV --model FOLDER", "env": env, **found}, *PACKAGES)

@@ -22,6 +22,8 @@ CPU_BUDGET = GIB
 """Maximum of the default budget without a GPU: more is faster only where rows begin alike."""
 SHARE = 0.5
 """Share of the free memory that is the default budget; the rest is for what other code and fragmentation take."""
+PAIR_BYTES = 5
+"""Bytes of a mask for an id that may attend to another: as boolean and as number."""
 MASK_BYTES = 24
 """Bytes that the masks of padding take of one id: while they grow."""
 CHUNK = 2**24
@@ -181,28 +183,7 @@ def padded_rows(available: int, per_id: int, *, masked: bool, more: int = 0, per
 
     def rows(length: int) -> int:
         width = length + more
-        return max(1, int(available // max(1, width * (per_id + 5 * length * masked) + per_row)))
-
-    return rows
-
-
-def known_rows(available: int, shape: ModelShape, size: int, *, unread: int, more: int) -> Callable[[int], int]:
-    """Return how many rows of a length fit into so many bytes, if but `unread` ids of each are known: at least one.
-
-    The ids that are read need a mask of every id for each of them.
-
-    Args:
-        available: Bytes.
-        shape: Of the model.
-        size: Bytes of a number.
-        unread: Maximum of ids of a row that are yet to be read.
-        more: Ids that are yet to be written to each row.
-    """
-
-    def rows(length: int) -> int:
-        width = length + more
-        read = unread * (shape.read_bytes(size) + 5 * width)
-        return max(1, int(available // (width * shape.write_bytes(size) + read + shape.draw_bytes())))
+        return max(1, int(available // max(1, width * (per_id + PAIR_BYTES * length * masked) + per_row)))
 
     return rows
 

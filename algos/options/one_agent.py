@@ -160,13 +160,11 @@ class TrainGRPO(ClippedOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.group_size is not None:
-            self.require_groups("group_size")
+        self.require_groups("group_size")
         if self.updates > 1 and self.tasks_per_batch * self.rollouts_per_task % self.updates:
             raise OptionError(
                 f"{self.tasks_per_batch} groups of {self.rollouts_per_task} rollouts cannot be shared among "
-                f"{self.updates} updates. "
-                "Let `updates` divide groups × group_size."
+                f"{self.updates} updates. Let `updates` divide groups × group_size."
             )
         if self.max_staleness:
             self._require_asynchrony()

@@ -215,7 +215,7 @@ class LearnerOptions(ABC):
     def require_groups(self, *names: str) -> None:
         """Raise an `OptionError` if one of these numbers of rollouts, which are compared, is below 2."""
         for name in names:
-            if (size := getattr(self, name)) < 2:
+            if (size := getattr(self, name)) is not None and size < 2:
                 raise OptionError(f"The rollouts of a group are compared: `{name}` {size} is below 2.")
 
     @property

@@ -178,21 +178,16 @@ class ModelSampler:
         self, prompts: Sequence[Sequence[int]], known: Sequence[KnownPrefix | None], budget: int, more: int
     ) -> Iterator[list[int]]:
         """Yield the rows of each bundle: those of which something is known need a mask of every id, and are apart."""
-        size = memory.number_size(self.model)
+        shape, size = self.shape, memory.number_size(self.model)
         available = budget - (self.cache.held if self.cache else 0)
         for masked in sorted({found is not None for found in known}):
             several = [row for row, found in enumerate(known) if (found is not None) is masked]
-            if masked:
+            per_id, per_row, whole = shape.read_bytes(size), shape.draw_bytes(), not shape.causal
+            if masked:  # only what is not known is read, each id of it with a mask of all
                 unread = max(len(prompt) - found.length for prompt, found in zip(prompts, known, strict=True) if found)
-                fitting = memory.known_rows(available, self.shape, size, unread=unread, more=more)
-            else:
-                fitting = memory.padded_rows(
-                    available,
-                    self.shape.read_bytes(size),
-                    masked=not self.shape.causal,
-                    more=more,
-                    per_row=self.shape.draw_bytes(),
-                )
+                per_row += unread * per_id
+                per_id, whole = shape.write_bytes(size) + memory.PAIR_BYTES * unread, False
+            fitting = memory.padded_rows(available, per_id, masked=whole, more=more, per_row=per_row)
             for rows in bundles([len(prompts[row]) for row in several], _MIN_ROWS, fitting):
                 yield [several[row] for row in rows]
 
