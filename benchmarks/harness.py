@@ -48,8 +48,9 @@ def cli(main: Callable[..., int | None]) -> None:
 def provenance(*packages: str) -> dict[str, Any]:
     """Return where a record comes from, under the names of `FIELDS`.
 
-    ``date`` is the time in UTC. ``commit`` is that of the checkout when the script began; it is ``uncommitted`` if
-    tracked files, other than records, differed from it. ``versions`` are those of Python and of installed packages.
+    ``command`` names temporary files by their names. ``date`` is the time in UTC. ``commit`` is that of the checkout
+    when the script began; it is ``uncommitted`` if tracked files, other than records, differed from it. ``versions``
+    are those of Python and of installed packages.
 
     Args:
         packages: The packages; what benchmarks depend on by default.
@@ -59,7 +60,7 @@ def provenance(*packages: str) -> dict[str, Any]:
         with contextlib.suppress(PackageNotFoundError):
             versions[package] = version(package)
     return {
-        "command": shlex.join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *sys.argv[1:]]),
+        "command": shlex.join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *map(_portable, sys.argv[1:])]),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": COMMIT,
         "uncommitted": UNCOMMITTED,
@@ -67,6 +68,11 @@ def provenance(*packages: str) -> dict[str, Any]:
         "processor": processor(),
         "cores": os.cpu_count(),
     }
+
+
+def _portable(word: str) -> str:
+    """Return a word of a command without the folder of temporary files, which is another one elsewhere."""
+    return word.removeprefix(f"{tempfile.gettempdir()}/")
 
 
 def processor() -> str:
