@@ -39,12 +39,12 @@ from toolorchestra.algos.reporting.evaluation import Scores, evaluate_agents
 from toolorchestra.algos.reporting.stats import crossed_bootstrap, paired_bootstrap
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine
 from toolorchestra.algos.rollout.team_generation import make_team_generation
-from toolorchestra.algos.teachers import teacher_of
 from toolorchestra.algos.team_learner import TeamLearner
 from toolorchestra.algos.trainer import Report, Trainer, open_run, remove_checkpoints
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.records.episode import Episode, read_episodes
 from toolorchestra.envs.starts import EpisodeStart
+from toolorchestra.envs.teachers import teacher_of
 from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.common.writing import write_whole
 

@@ -26,12 +26,12 @@ from toolorchestra.algos.hardware import distributed
 from toolorchestra.algos.options.one_agent import TrainSFT
 from toolorchestra.algos.options.precision import require_hardware, start_policy
 from toolorchestra.algos.options.several_agents import SHARED
-from toolorchestra.algos.teachers import demonstration_options
 from toolorchestra.algos.trainer import Report
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.records.episode import read_episodes
 from toolorchestra.envs.registration import make_multiagent
 from toolorchestra.envs.starts import json_or_text
+from toolorchestra.envs.teachers import demonstration_options
 from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.common.writing import make_folder, whole_folder
 

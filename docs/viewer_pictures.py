@@ -23,9 +23,9 @@ from typing import Any
 from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
-from toolorchestra.algos.teachers import teacher_of
 from toolorchestra.envs.records.episode import write_episodes
 from toolorchestra.envs.registration import make_multiagent
+from toolorchestra.envs.teachers import teacher_of
 
 PICTURES = Path(__file__).parent / "viewer"
 WIDTH, HEIGHT = 1280, 800

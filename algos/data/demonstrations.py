@@ -26,13 +26,13 @@ from toolorchestra.agents.policies.exploration import ExplorerPolicy, QueryingOr
 from toolorchestra.agents.policies.reference import NoisyOraclePolicy, OraclePolicy
 from toolorchestra.algos.activity import Count, Watch, unwatched
 from toolorchestra.algos.options.one_agent import TeacherName, TrainSFT
-from toolorchestra.algos.teachers import ViewTeacher, teacher_of
 from toolorchestra.envs.masorchestra.teacher import DesignTeacher
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.multiagent.views import SingleAgentEnv
 from toolorchestra.envs.records.episode import Episode, read_episodes
 from toolorchestra.envs.run_episodes import EnvPool, run_policies
 from toolorchestra.envs.starts import EpisodeStart, starts
+from toolorchestra.envs.teachers import ViewTeacher, teacher_of
 from toolorchestra.toolscale.common.errors import OptionError
 
 Play = Callable[[gym.Env[Any, Any], Policy, Sequence[EpisodeStart]], Iterator["Demonstration"]]

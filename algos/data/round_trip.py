@@ -19,10 +19,10 @@ from toolorchestra.agents.messages.model_message import Message
 from toolorchestra.agents.policies.base import Info, play_episode
 from toolorchestra.agents.policies.reference import OraclePolicy
 from toolorchestra.algos.data.demonstrations import structured
-from toolorchestra.algos.teachers import teacher_of
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.records.episode import Episode
 from toolorchestra.envs.starts import EpisodeStart
+from toolorchestra.envs.teachers import teacher_of
 from toolorchestra.toolscale.common.errors import OptionError
 
 _SAME = 0.01

@@ -1,6 +1,6 @@
 """The warm start of several agents: they learn their roles from a teacher's demonstrations.
 
-The teacher of a protocol (`toolorchestra.algos.teachers`) plays all agents; each side of an episode is a demonstration.
+The teacher of a protocol (`toolorchestra.envs.teachers`) plays all agents; each side of an episode is a demonstration.
 A given model learns the sides of its agents in solved episodes (`taught_sides`). One built-in model learns every role,
 in stages (`staged_rows`): in the last one the teacher makes injected errors, so that the model learns to write
 messages, and is left to improve its decisions in training (`toolorchestra.algos.trainer`).
@@ -18,9 +18,9 @@ from toolorchestra.agents.builtin.model import TokenPolicy
 from toolorchestra.agents.messages.model_message import Message
 from toolorchestra.algos.data.augmentation import LabelledRow, exchange_numbers, labelled
 from toolorchestra.algos.data.demonstrations import Candidates, Demonstration, encode, until_last_action
-from toolorchestra.algos.teachers import Teacher, teacher_of
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.starts import EpisodeStart
+from toolorchestra.envs.teachers import Teacher, teacher_of
 from toolorchestra.toolscale.common.errors import OptionError
 
 STAGES = 5

@@ -86,7 +86,7 @@ class TrainTeam(TrainOptions):
 
         The first demonstrations of a warm start are of an easier one: `hardness` is from 0 to 1.
         """
-        from toolorchestra.algos.teachers import demonstration_options
+        from toolorchestra.envs.teachers import demonstration_options
 
         given = self.given_options()
         return make_multiagent(self.env, **(demonstration_options(self.env, given, hardness) if self.small else given))

@@ -167,7 +167,7 @@ def make_start(configs: Sequence[TrainTeam], folder: Path, *, steps: int, seed: 
     from toolorchestra.algos import sft
     from toolorchestra.algos.data.warm_start import staged_rows, teacher_demonstrations
     from toolorchestra.algos.multi_agent_trainer import SFT_BATCH, SFT_RATE, known_tasks
-    from toolorchestra.algos.teachers import teacher_of
+    from toolorchestra.envs.teachers import teacher_of
 
     prepare_torch(1)
     rng = random.Random(seed)

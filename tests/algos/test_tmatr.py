@@ -24,9 +24,9 @@ from toolorchestra.algos.reporting.evaluation import Scores
 from toolorchestra.algos.rollout.multi_agent import Slot
 from toolorchestra.algos.rollout.sampling import Sample
 from toolorchestra.algos.rollout.trajectory import TrainRow, row_logps
-from toolorchestra.algos.teachers import teacher_of
 from toolorchestra.algos.tmatr import DPOUpdater, EpisodePair, OnlineDPO, PairRow, report, select, side, stage_table
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
+from toolorchestra.envs.teachers import teacher_of
 from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
 
 AGENTS = ("planner", "inferencer")

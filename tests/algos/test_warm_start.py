@@ -9,8 +9,8 @@ from toolorchestra.agents.builtin.text_model import builtin_text_policy
 from toolorchestra.algos import multi_agent_trainer
 from toolorchestra.algos.data.warm_start import staged_rows, teacher_demonstrations
 from toolorchestra.algos.options.several_agents import TrainMSARL, TrainTMATR
-from toolorchestra.algos.teachers import teacher_of
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
+from toolorchestra.envs.teachers import teacher_of
 from toolorchestra.toolscale.common.errors import OptionError
 
 
