@@ -1,5 +1,10 @@
 from .base import OrchestrationEnv as OrchestrationEnv, OrchestrationOptions as OrchestrationOptions
-from .checks import CheckReport as CheckReport, check_environment as check_environment
+from .checks import (
+    CheckReport as CheckReport,
+    Reverified as Reverified,
+    check_environment as check_environment,
+    reverify as reverify,
+)
 from .executor import ToolFaultWarning as ToolFaultWarning
 from .multiagent.base import MultiAgentEnv as MultiAgentEnv
 from .multiagent.views import CurrentAgentEnv as CurrentAgentEnv, SingleAgentEnv as SingleAgentEnv

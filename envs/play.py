@@ -23,6 +23,7 @@ from toolorchestra.envs.executor import Outages, execute
 from toolorchestra.envs.judge.model_judge import ModelJudge, review
 from toolorchestra.envs.orchestrator_rates import OrchestratorRates
 from toolorchestra.envs.records.episode import ABANDONED, CallRecord, Episode, Outcome, Turn, measured
+from toolorchestra.envs.records.recorded_calls import RecordedCalls
 from toolorchestra.envs.records.unjudged import INVALID_OUTCOMES, error_text, no_answer_after
 from toolorchestra.envs.world import World, WorldSession
 from toolorchestra.toolscale.answers.answers import in_form
@@ -138,6 +139,8 @@ class Play(ABC):
 
     human_agents: ClassVar[tuple[str, ...]] = ()
     """Agents who are people: what they write costs nothing."""
+    recorded: RecordedCalls | None = None
+    """The calls of the record whose messages are taken again; None: this episode is no replay."""
 
     def __init__(self, start: PlayStart) -> None:
         world, episode, tools = start.world, start.episode, start.tools
@@ -235,7 +238,8 @@ class Play(ABC):
             tools = self.tools
         episode, history = self.episode, self.histories[self.current_agent]
         context = ToolContext(self.session, self.task, self.world, episode, history, tools, text, typed=self.typed)
-        records = execute(calls, context, clock=episode.clock, first=self._calls_made + 1, outages=self.outages)
+        run = execute if self.recorded is None else self.recorded.replay
+        records = run(calls, context, clock=episode.clock, first=self._calls_made + 1, outages=self.outages)
         self._book(records)
         return records
 
@@ -282,18 +286,14 @@ class Play(ABC):
 
     def _reviewed(self, judge: ModelJudge, answer: str, verdict: Verdict) -> Verdict | Exception:
         try:
-            reviewed = review(judge, self.task, answer, verdict, self._records)
+            records = [*self.episode.calls, *self._calls]  # those of the turn in progress too
+            reviewed = review(judge, self.task, answer, verdict, records)
         except Exception as error:  # a chat model of the user's own, or its record, has a fault
             return error
         if reviewed is None:
             return verdict
         self.episode.details = {**self.episode.details, "judge": reviewed.note}
         return reviewed.verdict
-
-    @property
-    def _records(self) -> list[CallRecord]:
-        """All calls so far, those of the turn in progress included."""
-        return [*(record for turn in self.episode.turns for record in turn.calls), *self._calls]
 
     def close(self, *, solved: bool, why: str) -> None:
         """End the episode; rewards are set when its last turn is recorded."""

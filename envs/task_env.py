@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import copy
 import inspect
+import sys
 import zlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, TypedDict, get_args, get_type_hints
@@ -31,6 +32,7 @@ from toolorchestra.envs.judge.model_judge import ModelJudge, make_judge
 from toolorchestra.envs.orchestrator_rates import DEFAULT_ORCHESTRATOR, OrchestratorRates
 from toolorchestra.envs.play import EpisodeLimits, Play, PlaySnapshot, PlayStart
 from toolorchestra.envs.records.episode import Episode, measured
+from toolorchestra.envs.records.recorded_calls import RecordedCalls, RecordedTool
 from toolorchestra.envs.rewards import Preference
 from toolorchestra.envs.task_source import TaskSource, make_source
 from toolorchestra.envs.world import World, WorldSession
@@ -41,6 +43,11 @@ from toolorchestra.toolscale.preferences import PreferencePair, read_pairs
 from toolorchestra.toolscale.tasks.task import Task
 
 RENDER_MODES = ("ansi", "human")
+_OPENING = (
+    *("env_id", "task_id", "seed", "split", "difficulty", "prompt", "instruction", "tools", "agents", "openings"),
+    *("preference", "noise_seed"),
+)
+"""What a record says of an episode before its first message."""
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -324,6 +331,46 @@ class TaskEnv:
         )
         self._play = setup.rules(start)
         return self._play
+
+    def start_replay(self, recorded: RecordedCalls, judge: ModelJudge | None = None) -> Play:
+        """Return the play of a recorded episode at its beginning, in which its messages can be taken again.
+
+        It has the tools of the record, costs nothing and ends by no limit of turns, cost or time.
+
+        Args:
+            recorded: The calls of the record.
+            judge: Says again what a model that judges has said.
+
+        Raises:
+            UnknownNameError: The task is gone.
+        """
+        record = recorded.record
+        task = self.source.task(record.task_id)
+        world = self.source.world(task)
+        typed = self._slots.of(task) if self._slots else None
+        setup = self._setup_episode(task, world, {**self._reset_options, "preference": None}, typed)
+        asked = record.instruction
+        if not asked.startswith(task.instruction) or (typed is not None and str(typed) not in asked):
+            recorded.note("the task has changed: what is asked is another text")
+        episode = Episode(**{name: getattr(record, name) for name in _OPENING}, details={**setup.details})
+        tools = {name: setup.tools.get(name) or RecordedTool(name) for name in record.tools}
+        start = PlayStart(
+            world,
+            self._session(world),
+            task,
+            episode,
+            self.limits,
+            tools,
+            typed,
+            None,
+            judge,
+            self._outages,
+            self._repair,
+        )
+        play = self._play = setup.rules(start)
+        play.recorded = recorded
+        play.limits = replace(self.limits, turns=sys.maxsize, cost=None, seconds=None)
+        return play
 
     def _prompt(self, setup: EpisodeSetup, world: World) -> str:
         """Return the system message of the first agent."""

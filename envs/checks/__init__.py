@@ -5,6 +5,7 @@
 - `attacks`: what the checks of the verification of domains report.
 - `several_agents`: the checks of environments of several agents.
 - `failures`: `check_failures`, for environments of others too: whose failure the end of an episode is.
+- `reverification`: `reverify`, which judges recorded episodes anew.
 - `report`: what checks report.
 """
 

@@ -199,6 +199,32 @@ class ModelJudge:
         return {**self.__dict__, "_held": {}}
 
 
+class RecordedJudge(ModelJudge):
+    """Says again what a judge has said of the answer of an episode; it has no model.
+
+    Args:
+        note: What the record says of the judge, as `note` returns it; empty if it was not asked.
+    """
+
+    def __init__(self, note: Mapping[str, Any]) -> None:
+        self._note = note
+
+    def ask(self, questions: Sequence[AnswerQuestion]) -> list[dict[str, bool] | ExpertError]:
+        """Return what was said.
+
+        Raises:
+            LookupError: Of these points nothing was.
+        """
+        said = self._note.get("replies", {})
+        if any(said.keys() != set(question.points) for question in questions):
+            raise LookupError("the record does not have what the judge says of this answer")
+        return [{point: reply == "yes" for point, reply in said.items()} for _ in questions]
+
+    def note(self, replies: Mapping[str, bool] | None) -> dict[str, Any]:
+        """Return what the record says."""
+        return dict(self._note)
+
+
 class Review(NamedTuple):
     """A verdict after a model was asked.
 

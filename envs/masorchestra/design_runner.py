@@ -115,6 +115,16 @@ def was_run(call: CallRecord) -> bool:
     return call.arguments is not None
 
 
+def result_of(design: Design, records: Mapping[str, CallRecord], read: Read, broken: str = "") -> DesignRun:
+    """Return what became of a design, given the records of its agents by their ids."""
+    if not design.agents:
+        return DesignRun((), design.answer)
+    calls = tuple(records[agent.id] for agent in design.agents)
+    last = records[str(design.sink)]
+    answer = read(last.value) if last.status is Status.OK else None
+    return DesignRun(calls, answer, max(call.end for call in calls), broken)
+
+
 def run_design(
     design: Design,
     question: str,
@@ -140,7 +150,7 @@ def run_design(
         read: Finds the answer in a reply; by default the reply is the answer. Other agents read the whole reply.
     """
     if not design.agents:
-        return DesignRun((), design.answer)
+        return result_of(design, {}, read)
     clocks = VirtualClock() if clock == "virtual" else WallClock()
     return _Running(design, question, ask, limits, clocks, watch, spent, read).run()
 
@@ -177,10 +187,7 @@ class _Running:
         except BaseException:
             self.clock.cancel()
             raise
-        calls = tuple(self._records[agent_id] for agent_id in self._agents)
-        last = self._records[str(self.design.sink)]
-        answer = self.read(last.value) if last.status is Status.OK else None
-        return DesignRun(calls, answer, max(call.end for call in calls), self._broken)
+        return result_of(self.design, self._records, self.read, self._broken)
 
     def _start(self, agent_id: str) -> None:
         if self.limits.cost is not None and self._cost >= self.limits.cost:

@@ -9,7 +9,7 @@ import msgspec
 
 from toolorchestra.agents.messages.model_message import ModelMessage
 from toolorchestra.envs.masorchestra.design import Design
-from toolorchestra.envs.masorchestra.design_runner import Clock, DesignRun, RunLimits, run_design
+from toolorchestra.envs.masorchestra.design_runner import Clock, DesignRun, RunLimits, result_of, run_design
 from toolorchestra.envs.masorchestra.paper_parser import parse_paper_design
 from toolorchestra.envs.masorchestra.parser import MAX_DESIGN_CHARACTERS, parse_design
 from toolorchestra.envs.masorchestra.rules import DesignFault, DoM
@@ -61,10 +61,14 @@ class DesignPlay(ToolCallingPlay):
         limits = self.run_limits
         if clock == "wall" and limits.timeout is None:
             limits = dataclasses.replace(limits, timeout=AGENT_SECONDS)
-        ask = ask_agents(agents, self.task, design, self.episode.noise_seed, self.world.rules, self.exchange)
         spent, begin = self.episode.cost, self.episode.clock  # on the design itself
         read = answer_of if self.exchange == "replies" else str
-        run = run_design(design, self.task.instruction, ask, limits=limits, clock=clock, spent=spent, read=read)
+        if self.recorded is not None:
+            calls, begin = {agent.id: self.recorded.reply(agent.kind) for agent in design.agents}, 0.0
+            run = result_of(design, calls, read)
+        else:
+            ask = ask_agents(agents, self.task, design, self.episode.noise_seed, self.world.rules, self.exchange)
+            run = run_design(design, self.task.instruction, ask, limits=limits, clock=clock, spent=spent, read=read)
         self.run = run
         self._book(
             [msgspec.structs.replace(call, start=begin + call.start, end=begin + call.end) for call in run.calls]

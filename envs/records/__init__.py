@@ -3,6 +3,7 @@
 ::
 
     episode, recording               the record of an episode, and files of them
+    recorded_calls                   its calls, given again in a replay
     unjudged, failures               whose failure an end was
     render, episode_html,            episodes as text, as a page,
     mermaid                          and graphs and trees as Mermaid

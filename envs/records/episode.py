@@ -246,6 +246,14 @@ def read_episodes(file: Path) -> Iterator[Episode]:
     Raises:
         OptionError: A line is not an episode; names file and line.
     """
+    for one in read_lines(file):
+        if isinstance(one, str):
+            raise OptionError(one)
+        yield one
+
+
+def read_lines(file: Path) -> Iterator[Episode | str]:
+    """Yield the episode of each line of a JSONL file, or what is wrong with the line."""
     decoder = msgspec.json.Decoder(Episode)
     with file.open("rb") as stream:
         for number, line in enumerate(stream, 1):
@@ -253,4 +261,4 @@ def read_episodes(file: Path) -> Iterator[Episode]:
                 try:
                     yield decoder.decode(line)
                 except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-                    raise OptionError(f"{file}:{number}: expected an episode: {error}.") from None
+                    yield f"{file}:{number}: expected an episode: {error}."
