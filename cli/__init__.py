@@ -11,7 +11,7 @@ Each command is a dataclass in a module of its name, or in a folder of it:
     look        envs  show  view (viewer/)  compare
     play        play  rollout  serve
     make        build  synth/
-    check       validate
+    check       validate  reverify
     experts     experts (experts_evaluation)
     learn       train
     extend      init, with its templates/

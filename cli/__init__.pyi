@@ -12,6 +12,7 @@ from . import (
     options as options,
     play as play,
     quickstart as quickstart,
+    reverify as reverify,
     rollout as rollout,
     serve as serve,
     show as show,

@@ -24,6 +24,7 @@ from toolorchestra.cli.init import InitCommand
 from toolorchestra.cli.options import UsageError, command_names, subcommands
 from toolorchestra.cli.play import PlayCommand
 from toolorchestra.cli.quickstart import QuickstartCommand
+from toolorchestra.cli.reverify import ReverifyCommand
 from toolorchestra.cli.rollout import RolloutCommand
 from toolorchestra.cli.serve import ServeCommand
 from toolorchestra.cli.show import ShowCommand
@@ -74,6 +75,7 @@ Command = subcommands(
         "show": ShowCommand,
         "view": ViewCommand,
         "compare": CompareCommand,
+        "reverify": ReverifyCommand,
         "validate": ValidateCommand,
         "build": BuildCommand,
         "synth": SynthCommand,

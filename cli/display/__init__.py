@@ -3,6 +3,7 @@
 console      the console, progress bars and tables that all of them use
 domains      environments, domains and tasks
 episodes     episodes, summaries, comparisons and reports of checks
+reverified   what became of recorded episodes that were judged anew
 synthesis    progress and results of the `synth` commands
 """
 

@@ -35,7 +35,7 @@ COMMANDS = dict(commands())
 
 
 def test_every_command_is_there():
-    names = "quickstart envs play rollout serve show view compare validate build synth experts"
+    names = "quickstart envs play rollout serve show view compare reverify validate build synth experts"
     assert [words[0] for words in COMMANDS if len(words) == 1] == [*names.split(), *("train", "init")]
     assert tuple(words[1] for words in COMMANDS if words[0] == "synth" and len(words) == 2) == SUBCOMMANDS
 
