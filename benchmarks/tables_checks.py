@@ -270,3 +270,26 @@ def workers() -> str:
         speed_up, share = f"{way['speed_up']:.2f}", f"{percent(way['share_of_linear'], 0)} %"
         rows.append([name, f"{way['seconds']:.1f} s", speed_up, share, shared])
     return markdown("way, workers|time:|speed-up:|of linear:|of sharing nothing:", rows)
+
+
+def audits(record: str = "rfc008") -> str:
+    """What each environment came to in the audit by RFC 008."""
+    rows = []
+    for name, found in read(record).items():
+        floor, gap = (found["measured"][f"statistical.{check}"] for check in ("adversarial_floor", "gameability_gap"))
+        counts = Counter(found["statuses"].values())
+        failed = [check for check, status in found["statuses"].items() if status in ("fail", "error")]
+        rows.append(
+            [
+                f"`{name}`",
+                f"{counts['pass']} / {counts['fail'] + counts['error']} / {counts['skip']}",
+                f"{found['episodes']:,}",
+                f"{floor['floor']:.4f}",
+                f"{floor['its mean reward']:.4f} ({floor['best adversary']})",
+                f"{gap['gap']:.4f}" if gap else "no oracle",
+                floor.get("solved by the verdict", "-"),
+                ", ".join(f"`{check}`" for check in failed) or "-",
+            ]
+        )
+    heads = "environment|pass / fail / do not apply:|episodes:|floor:|best adversary:|gap:|solved by adversaries:|fails"
+    return markdown(heads, rows)

@@ -216,7 +216,7 @@ def test_the_documentation_names_every_subcommand_and_only_options_that_exist():
     assert f"`toolorchestra experts {names}`" in text
     options = {name for command in COMMANDS.values() if command for name in get_type_hints(command)}
     of_learners = {"share", "config", "smoke", "help_all"}
-    named = {name.replace("-", "_") for name in re.findall(r"--([a-z][a-z-]*)", text)}
+    named = {name.replace("-", "_") for name in re.findall(r"--([a-z][a-z0-9-]*)", text)}
     assert named <= options | of_learners | {"help", "print_completion"}
 
 

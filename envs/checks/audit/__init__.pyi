@@ -1,0 +1,1 @@
+from .report import AuditReport as AuditReport, AuditResult as AuditResult, audit_environment as audit_environment
