@@ -24,11 +24,11 @@ from __future__ import annotations
 
 import functools
 import inspect
-import keyword
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from toolorchestra.envs.base import OrchestrationEnv
+from toolorchestra.envs.bridges.callables import ToolSignature, described
 from toolorchestra.envs.bridges.served import require_full_schemas
 from toolorchestra.envs.environment_names import make_named
 from toolorchestra.envs.records.episode import ORCHESTRATOR, Episode
@@ -39,7 +39,6 @@ ENDED = "The episode is over, and nothing was done. Write a short message withou
 """What every tool returns once the episode is over."""
 _DONE = "The answer was given; the episode is over. Write a short message without any call."
 _HINT = "Give your final answer by calling the tool `{answer}`: that ends the episode."
-_TYPES: dict[Any, Any] = {"string": str, "integer": int, "number": float, "boolean": bool, "object": dict}
 _RESERVED = ("reset", "get_reward", "episode")  # TRL calls the first two itself
 
 
@@ -167,7 +166,7 @@ class ToolMethodsFactory:
         methods = {_method_name(schema["name"]): _tool_method(schema) for schema in schemas}
         if SUBMIT not in names:
             methods[self.answer] = _answer_method(self.answer)
-        return type("ToolOrchestraEnvironment", (ToolMethods,), {**methods, "_tool_names": tuple(names)})
+        return type(_CLASS, (ToolMethods,), {**methods, "_tool_names": tuple(names)})
 
 
 def environment(env: str, *, answer: str = "answer", **options: Any) -> ToolMethodsFactory:
@@ -249,28 +248,17 @@ def _final_text(messages: Any) -> str | None:
 
 # -------------------------------------------------------------------------------------------------- tools as methods
 
+_CLASS = "ToolOrchestraEnvironment"
+
 
 def _tool_method(schema: Mapping[str, Any]) -> Callable[..., str]:
     """Return a method that calls a tool, with the signature and the docstring from which TRL makes its schema."""
-    name, parameters = schema["name"], schema["parameters"]
-    required = set(parameters.get("required", ()))
-    signature = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
-    described, own_names = [], {}
-    for own_name, about in parameters["properties"].items():
-        parameter = f"{own_name}_" if keyword.iskeyword(own_name) else own_name
-        own_names[parameter] = own_name
-        kind, default = _hint_of(about), inspect.Parameter.empty
-        if own_name not in required:
-            kind, default = kind | None, about.get("default")
-        signature.append(inspect.Parameter(parameter, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind))
-        described.append(f"    {parameter}: {_line(about.get('description') or parameter)}")
+    name, signature = schema["name"], ToolSignature.of(schema)
 
-    def call(self: ToolMethods, /, **arguments: Any) -> str:
-        named = {own_names.get(parameter, parameter): value for parameter, value in arguments.items()}
-        return self._act([{"name": name, "arguments": named}])
+    def call(self: ToolMethods, /, **given: Any) -> str:
+        return self._act([{"name": name, "arguments": signature.arguments(given)}])
 
-    parts = [_line(schema["description"]), *(["", "Args:", *described] if described else [])]
-    return _named(call, _method_name(name), "\n".join(parts), signature)
+    return described(call, _method_name(name), signature.about, signature.parameters, _CLASS)
 
 
 def _method_name(name: str) -> str:
@@ -285,30 +273,5 @@ def _answer_method(name: str) -> Callable[..., str]:
         return self._act(text)
 
     about = "Give the final answer to the request. That ends the episode.\n\nArgs:\n    text: The whole answer."
-    kinds = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    return _named(
-        give, name, about, [inspect.Parameter("self", kinds), inspect.Parameter("text", kinds, annotation=str)]
-    )
-
-
-def _named(
-    method: Callable[..., str], name: str, about: str, parameters: Sequence[inspect.Parameter]
-) -> Callable[..., str]:
-    method.__name__, method.__qualname__, method.__doc__ = name, f"ToolOrchestraEnvironment.{name}", about
-    method.__annotations__ = {one.name: one.annotation for one in parameters[1:]} | {"return": str}
-    method.__signature__ = inspect.Signature(parameters, return_annotation=str)  # type: ignore[attr-defined]
-    return method
-
-
-def _hint_of(schema: Mapping[str, Any]) -> Any:
-    """Return the type hint of a parameter."""
-    if schema.get("enum"):
-        return Literal[tuple(schema["enum"])]
-    if schema.get("type") == "array":
-        return list[_TYPES.get(schema.get("items", {}).get("type", "string"), Any)]  # type: ignore[misc]
-    return _TYPES.get(schema.get("type"), Any)  # a server of tools may say more than one type
-
-
-def _line(text: str) -> str:
-    """Return a text in one line: TRL reads docstrings line by line."""
-    return " ".join(text.split())
+    text = inspect.Parameter("text", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=str)
+    return described(give, name, about, [text], _CLASS)
