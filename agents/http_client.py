@@ -179,7 +179,7 @@ class HTTPClient:
         concurrency: int | None = None,
         limits: RateLimits | None = None,
     ) -> None:
-        self._address, self._headers, self._proxy = url, headers, _proxy(url)
+        self._address, self._headers, self._proxy = url, headers, proxy_for(url)
         self._timeout, self._whole, self._deadline = timeout, whole, deadline
         self.retries, self._pause, self._patience = retries, pause, patience
         self._concurrency, self._limits = concurrency, limits or RateLimits()
@@ -363,7 +363,7 @@ def _close_abandoned(session: aiohttp.ClientSession, loop: asyncio.AbstractEvent
         asyncio.run_coroutine_threadsafe(session.close(), loop)
 
 
-def _proxy(url: str) -> str | None:
+def proxy_for(url: str) -> str | None:
     """Return the proxy that the environment names for an address, if there is one."""
     parts = urlsplit(url)
     proxies = urllib.request.getproxies()

@@ -13,10 +13,11 @@ import signal
 import socket
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import gymnasium as gym
 import pytest
@@ -285,14 +286,23 @@ class FakeServer:
         self.url = f"http://127.0.0.1:{self.http.server_port}/v1"
 
     @staticmethod
-    def completion(text: str) -> tuple[int, dict[str, Any]]:
-        """Return the status and the body of a chat completion with this text, of 100 tokens read and 10 written."""
+    def completion(text: str, calls: Sequence[tuple[str, str]] = ()) -> tuple[int, dict[str, Any]]:
+        """Return the status and the body of a chat completion, of 100 tokens read and 10 written.
+
+        Calls are names and arguments; their ids are those of OpenAI in that no two are the same.
+        """
+        message: dict[str, Any] = {"role": "assistant", "content": text}
+        if calls:
+            message["tool_calls"] = [
+                {"id": f"call_{uuid4().hex}", "type": "function", "function": {"name": name, "arguments": arguments}}
+                for name, arguments in calls
+            ]
         return 200, {
             "id": "1",
             "object": "chat.completion",
             "created": 0,
             "model": "m",
-            "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}],
+            "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls" if calls else "stop"}],
             "usage": {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110},
         }
 

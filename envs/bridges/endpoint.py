@@ -51,6 +51,15 @@ def play(
         OptionError: The task names no environment, or something in it is unknown or cannot be used.
         ExpertError: The model could not be reached.
     """
+    env, start = task_start(task)
+    with OpenAIChat(base_url, model, api_key=api_key, **server) as chat:
+        policy = ChatPolicy(chat, start.seed or 0, temperature, max_tokens)
+        (played,) = run_all(lambda: env, lambda: policy, [start], retries=retries)  # closes `env`
+    return played
+
+
+def task_start(task: Mapping[str, Any]) -> tuple[Any, EpisodeStart]:
+    """Return the environment of a task, and how its episode begins; see `play`."""
     name = task.get("env")
     if not isinstance(name, str) or not name:
         raise OptionError(f"A task needs `env`, the name of an environment; found {', '.join(task) or 'nothing'}.")
@@ -61,7 +70,4 @@ def play(
     env = served_environment(name, task.get("options") or {})
     if (index := chosen.pop("index", None)) is not None:
         chosen["task_id"] = task_at(env, chosen.pop("split", "all"), index)["id"]
-    with OpenAIChat(base_url, model, api_key=api_key, **server) as chat:
-        policy = ChatPolicy(chat, seed or 0, temperature, max_tokens)
-        (played,) = run_all(lambda: env, lambda: policy, [EpisodeStart(seed, chosen)], retries=retries)  # closes `env`
-    return played
+    return env, EpisodeStart(seed, chosen)

@@ -18,6 +18,7 @@ Every message says what was expected, what was found and how to fix it::
     │   └── WorkerError      worker processes end again and again (toolscale.workers)
     ├── TrainingError        a training run ended before its last step
     ├── EvaluationError      too many episodes of an evaluation were not judged (envs.records.unjudged)
+    ├── AgentError           an agent of yours raised an exception; keeps the episode (envs.bridges.any_agent)
     ├── SandboxError         a sandbox could not run a program (that the program failed is a result)
     └── ExpertError          a model endpoint failed for good (after retries)
         └── BatchError       some requests of a batch did; keeps the other completions (agents.chat)

@@ -12,6 +12,7 @@ import gymnasium as gym
 import pytest
 from waiting import until
 
+from toolorchestra.agents.messages.reading import read_message
 from toolorchestra.agents.policies.reference import OraclePolicy
 from toolorchestra.envs.bridges.served import Served
 
@@ -129,3 +130,29 @@ def whole_words() -> Callable[..., Any]:
         return tokenizer
 
     return make
+
+
+@pytest.fixture
+def answer_by_reference(fake_server: Any, reference: Any) -> Callable[..., float]:
+    """Let the server answer as the reference trajectory of a seed, and return the reward that Gymnasium gives for it.
+
+    Calls are apart from the text. What is asked after them is answered with a text, or a call of `last`.
+    """
+
+    def begin(seed: int, last: str = "", **options: Any) -> float:
+        messages, reward = reference(seed, **options)
+
+        def answer(body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+            said = sum(message["role"] == "assistant" for message in body["messages"])
+            if said >= len(messages):
+                made = [(last, '{"answer": "Done."}')] if last else []
+                return fake_server.completion("" if last else "Done.", made)  # type: ignore[no-any-return]
+            message = read_message(messages[said])
+            return fake_server.completion(  # type: ignore[no-any-return]
+                message.text, [(call.name, call.arguments.decode()) for call in message.calls]
+            )
+
+        fake_server.respond = answer
+        return float(reward)
+
+    return begin
