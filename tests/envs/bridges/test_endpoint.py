@@ -82,12 +82,17 @@ def test_a_task_that_cannot_be_played_is_refused(task: Any, expected: str) -> No
     assert isinstance(caught.value, OptionError) or "environment" in str(caught.value)
 
 
-def test_the_first_python_of_the_page_plays_an_episode(fake_server: Any) -> None:
+def test_the_python_of_the_page_plays_episodes(fake_server: Any) -> None:
     page = Path(__file__).parents[3] / "docs" / "bridges" / "agents.md"
-    code = re.findall(r"^```py\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)[0]
+    text = page.read_text(encoding="utf-8").replace("http://localhost:8000/v1", fake_server.url)
+    blocks = re.findall(r"^```py\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     fake_server.respond = lambda _: fake_server.completion("I cannot help you.")
-    scope: dict[str, Any] = {}
-    exec(compile(code.replace("http://localhost:8000/v1", fake_server.url), str(page), "exec"), scope)
-    episode = scope["episode"]
-    assert (episode.outcome, episode.split, episode.seed) == ("failed", "train", 0)
-    assert episode.cost > 0
+    for name in ("play", "play_agent"):
+        if name == "play_agent":
+            pytest.importorskip("openai", reason="pip install openai")
+        (code,) = (block for block in blocks if re.search(rf"import {name}$", block, re.MULTILINE))
+        scope: dict[str, Any] = {}
+        exec(compile(code, str(page), "exec"), scope)
+        episode = scope["episode"]
+        assert (episode.outcome, episode.split, episode.seed) == ("failed", "train", 0)
+        assert episode.cost > 0
