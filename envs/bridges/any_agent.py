@@ -157,8 +157,8 @@ class AgentSession:
 
     async def _end(self, answer: str | None, why: str, outcome: Any = "failed") -> Episode:
         """Give a final answer, if there is one, end the episode if it is not over, and return its record."""
-        await asyncio.wait([self._step])
         async with self._in_turn:
+            await asyncio.wait([self._step])  # whoever has begun it may have gone away
             if answer and not self.over:
                 await self._run(partial(self._act, {"content": answer}, self._completions.saying(answer)))
             self._left = True
