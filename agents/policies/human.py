@@ -108,7 +108,9 @@ def _typed(value: str, spec: ParameterSpec | None) -> Any:
     if spec is None or spec.type == "string":
         return value
     if spec.type == "array" and not value.startswith("["):
-        item = ParameterSpec(type=spec.items or "string", description="")
+        item = ParameterSpec(
+            type="string" if spec.items is None or spec.items == "object" else spec.items, description=""
+        )
         return [_typed(part.strip(), item) for part in value.split(",")]
     try:
         return msgspec.json.decode(value)

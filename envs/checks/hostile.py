@@ -65,7 +65,7 @@ def _plain(spec: ParameterSpec, rng: random.Random) -> Any:
         case "boolean":
             return True
         case "array":
-            return [] if spec.items in ("integer", "number") else ["x"]
+            return [] if spec.items in ("integer", "number", "object") else ["x"]
         case _:
             return {"date": "2025-07-23", "time": "19:00", None: "x"}[spec.format]
 

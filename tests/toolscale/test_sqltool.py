@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import random
 import sqlite3
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +16,7 @@ from toolorchestra.toolscale.database.format import ToolSpec
 from toolorchestra.toolscale.database.sql import prepare_connection
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.tasks.session import Session
+from toolorchestra.toolscale.tools.guess import Guesser
 from toolorchestra.toolscale.tools.sqltool import SqlTool
 from toolorchestra.toolscale.tools.tool import ArgumentError, Status, ToolResult
 from toolorchestra.toolscale.tools.tool_compiler import compile_tool
@@ -330,6 +332,23 @@ def test_the_schema_is_the_openai_function_schema(mini: Domain) -> None:
     assert mini.tools["make_order"].schema["function"]["parameters"]["properties"]["dishes"]["items"] == {
         "type": "string"
     }
+
+
+def test_an_array_holds_objects_with_fields(compiled: Compile, mini: Domain) -> None:
+    fields = {"name": P, "seats": {**P, "type": "integer"}, "note": {**P, "required": False}}
+    people = {"type": "array", "description": "people", "items": "object", "fields": fields}
+    sql = "SELECT sum(value ->> 'seats') FROM json_each(:people)"
+    tool = compiled(parameters={"people": people}, **value(sql))
+    arguments = tool.decode(b'{"people": [{"name": "Ada", "seats": 2, "else": 1}, {"name": "Bo", "seats": 3}]}')
+    assert arguments == {"people": [{"name": "Ada", "seats": 2}, {"name": "Bo", "seats": 3}]}
+    assert Session(mini.database).call(tool, arguments).value == 5
+    items = tool.schema["function"]["parameters"]["properties"]["people"]["items"]
+    assert items["required"] == ["name", "seats"]
+    with pytest.raises(ArgumentError, match="'people' of t: Object missing required field `seats`"):
+        tool.decode(b'{"people": [{"name": "Ada"}]}')
+    guessed = Guesser(mini.database, random.Random(0)).arguments(tool)
+    assert tool.decode(msgspec.json.encode(guessed)) == guessed
+    assert "has fields" in error(compiled, parameters={"p": {**people, "fields": {}}}, **value("SELECT 1")).message
 
 
 def test_a_copy_of_a_tool_reads_arguments_alike_and_has_a_price_of_its_own(mini: Domain) -> None:

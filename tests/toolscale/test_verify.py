@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from toolorchestra.toolscale.common.errors import TaskError
+from toolorchestra.toolscale.database.format import DomainSpec
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.tasks import verify as verification
+from toolorchestra.toolscale.tasks.net_changes import net_changes
 from toolorchestra.toolscale.tasks.task import Call, Task
 from toolorchestra.toolscale.tasks.verify import Verdict, Verifier
 from toolorchestra.toolscale.tools.tool import Status
@@ -308,3 +310,17 @@ def test_an_answer_is_read_once_and_as_prose_and_typed_apart(mini: Domain, monke
         reference.fidelity(f"{number}", typed)
     assert len(reference.judged) == 8
     assert reference.fidelity(right + " " * 3_000, typed) == ()
+
+
+def test_json_is_compared_as_the_value_that_it_holds() -> None:
+    columns = {"k": {"type": "TEXT"}, "v": {"type": "TEXT", "compare": "json"}}
+    table = {"columns": columns, "primary_key": "k", "rows": [{"k": "a", "v": '{"x":1,"y":[2,0.5]}'}]}
+    spec = {"name": "json", "title": "JSON", "description": "", "today": "2025-07-23", "tables": {"t": table}}
+    domain = Domain(msgspec.convert({**spec, "tools": {}}, DomainSpec))
+
+    def changes(text: str) -> bool:
+        return bool(net_changes(domain.database, {"t": {"a": ("a", text)}}))
+
+    assert not changes('{"y": [2.0, 0.5], "x": 1.0}')
+    assert changes('{"x":1,"y":[0.5,2]}')
+    assert changes('{"x":"1","y":[2,0.5]}')

@@ -85,9 +85,9 @@ class ColumnSpec(_Model, frozen=True):
     unique: bool = False
     references: Column | None = None
     """Foreign key: the column of another table that every value must exist in."""
-    compare: Literal["exact", "text", "ignore"] = "exact"
-    """How verification compares it: exactly; as words (case, spacing and punctuation ignored); or not at
-    all."""
+    compare: Literal["exact", "text", "json", "ignore"] = "exact"
+    """How verification compares it: exactly; as words (case, spacing and punctuation ignored); as the JSON value that
+    the text holds (order of keys ignored, 1.0 is 1); or not at all."""
 
 
 class ForeignKeySpec(_Model, frozen=True):
@@ -135,8 +135,10 @@ class ParameterSpec(_Model, frozen=True):
     maximum: float | None = None
     max_length: Annotated[int, Meta(ge=1)] = 200
     """Longest string, or most items of an array."""
-    items: Literal["string", "integer", "number"] | None = None
+    items: Literal["string", "integer", "number", "object"] | None = None
     """Type of an array's items."""
+    fields: dict[Name, ParameterSpec] = {}
+    """Fields of the objects that an array holds (`items: object`); others that a call gives are left out."""
     column: Column | None = None
     """A column that holds plausible values: documentation for readers, and the source of the random
     policy's guesses."""

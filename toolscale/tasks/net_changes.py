@@ -10,6 +10,8 @@ import hashlib
 from collections import Counter, defaultdict
 from typing import Any
 
+import msgspec
+
 from toolorchestra.toolscale.answers.mentions import tokens
 from toolorchestra.toolscale.database.database import Changes, Database, Row
 from toolorchestra.toolscale.database.format import TableSpec
@@ -44,9 +46,24 @@ def _normal(spec: TableSpec, row: Row | None) -> Row | None:
             cells.append(None)
         elif column.compare == "text" and isinstance(value, str):
             cells.append(" ".join(tokens(value)))
+        elif column.compare == "json" and isinstance(value, str):
+            cells.append(_normal_json(value))
         else:
             cells.append(round(value, 6) if isinstance(value, float) else value)
     return tuple(cells)
+
+
+def _normal_json(text: str) -> str:
+    """Return JSON text that is the same for equal values: keys in order, whole numbers without a point."""
+
+    def normal(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: normal(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [normal(item) for item in value]
+        return int(value) if isinstance(value, float) and value.is_integer() else value
+
+    return msgspec.json.encode(normal(msgspec.json.decode(text)), order="sorted").decode()
 
 
 def canonical(database: Database, changes: Changes) -> Counter[tuple[Any, ...]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import random
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -26,15 +27,19 @@ class Guesser:
 
     def arguments(self, tool: Tool) -> dict[str, Any]:
         """Return valid arguments for `tool`; optional ones are given half of the time."""
-        return {
-            name: self.value(spec) for name, spec in tool.parameters.items() if spec.required or self.rng.random() < 0.5
-        }
+        return self._values_of(tool.parameters)
+
+    def _values_of(self, specs: Mapping[str, ParameterSpec]) -> dict[str, Any]:
+        return {name: self.value(spec) for name, spec in specs.items() if spec.required or self.rng.random() < 0.5}
 
     def value(self, spec: ParameterSpec) -> Any:
         """Return a valid value of a parameter."""
         if spec.type == "array":
+            count = range(self.rng.randint(1, min(3, spec.max_length)))
+            if spec.items == "object":
+                return [self._values_of(spec.fields) for _ in count]
             item = msgspec.structs.replace(spec, type=spec.items or "string", items=None)
-            return [self.value(item) for _ in range(self.rng.randint(1, min(3, spec.max_length)))]
+            return [self.value(item) for _ in count]
         if spec.enum:
             return self.rng.choice(spec.enum)
         if spec.column and self._database is not None:

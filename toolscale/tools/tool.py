@@ -12,7 +12,7 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, NotRequired, Self, TypedDict
 
 import msgspec
 
@@ -267,7 +267,7 @@ class Tool(ABC):
         signature = f" Expected arguments: {self.signature()}."
         if found := re.search(r"unknown field `(.*?)`", message, re.DOTALL):
             return unknown_name(f"argument of {self.name}", found[1], self.parameters)
-        if found := re.search(r"missing required field `(.*?)`", message):
+        if found := re.search(r"missing required field `([^`]*)`$", message):
             return f"{self.name} needs the argument {found[1]!r}.{signature}"
         plain = _plain(message if len(message) < 400 else f"{message[:200]} … {message[-200:]}")  # it may quote values
         if found := re.search(r" - at `\$\.?([a-z0-9_]+)?.*`$", plain):
@@ -316,15 +316,26 @@ def _property(spec: ParameterSpec) -> dict[str, Any]:
         if value is not None:
             schema[key] = value
     if spec.type == "array":
-        schema |= {"items": {"type": spec.items or "string"}, "maxItems": spec.max_length}
+        schema |= {"items": _item_schema(spec), "maxItems": spec.max_length}
     if not spec.required and spec.default is not None:
         schema["default"] = spec.default
+    return schema
+
+
+def _item_schema(spec: ParameterSpec) -> dict[str, Any]:
+    """Return the JSON Schema of the items of an array."""
+    schema: dict[str, Any] = {"type": spec.items or "string"}
+    if spec.items == "object":
+        schema["properties"] = {name: _property(field) for name, field in spec.fields.items()}
+        schema["required"] = [name for name, field in spec.fields.items() if field.required]
     return schema
 
 
 def _describe(spec: ParameterSpec) -> str:
     """Return what a parameter takes, in words."""
     kind = f"array of {spec.items or 'string'}s" if spec.type == "array" else spec.type
+    if spec.items == "object":
+        kind += f" with {', '.join(spec.fields)}"
     parts = [f"a{'n' if kind[0] in 'aeiou' else ''} {kind}"]
     if spec.enum:
         parts.append("one of " + ", ".join(map(repr, spec.enum)))
@@ -395,5 +406,16 @@ def _scalar_type(kind: str, spec: ParameterSpec) -> Any:
 
 
 def _array_type(spec: ParameterSpec) -> Any:
-    item: Any = _scalar_type(spec.items or "string", ParameterSpec(type="string", description=""))
+    item: Any
+    if spec.items == "object":  # dictionaries, without what is no field
+        dictionary: Any = TypedDict  # whose fields are known at run time only
+        item = dictionary(
+            "item",
+            {
+                name: _value_type(one) if one.required else NotRequired[_value_type(one)]
+                for name, one in spec.fields.items()
+            },
+        )
+    else:
+        item = _scalar_type(spec.items or "string", ParameterSpec(type="string", description=""))
     return Annotated[list[item], msgspec.Meta(max_length=spec.max_length)]

@@ -198,6 +198,8 @@ class _Compiler:
                 raise fail(f"{where}.default", message)
             if parameter.items and parameter.type != "array":
                 raise fail(f"{where}.items", f"Only arrays have items; the type is {parameter.type}.")
+            if bool(parameter.fields) != (parameter.items == "object"):
+                raise fail(f"{where}.fields", "An array of objects has fields, and nothing else has.")
             if parameter.required and parameter.default is not None:
                 raise fail(f"{where}.default", "A required parameter has no default.", "Set `required: false`.")
 
