@@ -197,6 +197,14 @@ def test_tasks_are_found_by_split_and_id(mini: Domain) -> None:
         mini.task("mini/none/000")
 
 
+def test_a_domain_with_other_tasks_leaves_the_loaded_one_as_it_is() -> None:
+    domain = load_domain("weather")
+    count = len(domain.tasks())
+    other = domain.with_tasks(domain.tasks()[:3], {})
+    assert (len(other.tasks()), len(domain.tasks())) == (3, count)
+    assert other.database is domain.database
+
+
 def test_a_domain_is_loaded_once(mini_folder: Path) -> None:
     assert load_domain(mini_folder) is load_domain(str(mini_folder))
 
