@@ -30,6 +30,8 @@ _EXTERNAL = f"{__name__.rpartition('.')[0]}.external"
 _AXES = ("Depth", "Horizon", "Breadth", "Parallel", "Robustness")
 QUESTION_SOURCES = ("Math", "MultiHopQA", *(f"MASBench{axis}" for axis in _AXES))
 """Sources of questions, which have no database."""
+TAU2_SOURCES = ("Tau2Airline", "Tau2Retail")
+"""Worlds of τ²-bench, whose packages the extra ``tau2`` installs."""
 _OWN = re.compile(r"([\w.]+):([A-Za-z]\w*)")  # what stands after the colon of a Gymnasium id has hyphens
 
 
@@ -38,17 +40,21 @@ Kind = Literal["one", "several", "view", "numbers"]
 
 
 class _Protocol(NamedTuple):
-    """A protocol in the registry: where it is, what it is played on, and of which kind it is."""
+    """A protocol in the registry: where it is, what it is played on, and of which kind it is.
+
+    `tau2`: it is registered with the worlds of τ²-bench as well.
+    """
 
     entry_point: str
     domains: bool = True
     questions: bool = True
     options: dict[str, Any] = {}  # noqa: RUF012 - never changed
     kind: Kind = "one"
+    tau2: bool = False
 
 
 PROTOCOLS = {
-    "ToolOrchestra": _Protocol("toolorchestra.envs.toolorchestra.env:ToolOrchestraEnv"),
+    "ToolOrchestra": _Protocol("toolorchestra.envs.toolorchestra.env:ToolOrchestraEnv", tau2=True),
     "ParaManager": _Protocol("toolorchestra.envs.paramanager.env:ParaManagerEnv"),
     "MASOrchestra-Low": _Protocol(
         "toolorchestra.envs.masorchestra.env:MASOrchestraEnv", domains=False, options={"dom": "low"}
@@ -58,10 +64,10 @@ PROTOCOLS = {
     ),
     "MSARL": _Protocol("toolorchestra.envs.msarl", domains=False, kind="several"),
     "TMATR": _Protocol("toolorchestra.envs.tmatr", domains=False, kind="several"),
-    "Dialogue": _Protocol("toolorchestra.envs.dialogue", questions=False, kind="several"),
+    "Dialogue": _Protocol("toolorchestra.envs.dialogue", questions=False, kind="several", tau2=True),
     "MSARLSingle": _Protocol("toolorchestra.envs.msarl:single_env", domains=False, kind="view"),
     "TMATRSingle": _Protocol("toolorchestra.envs.tmatr:single_env", domains=False, kind="view"),
-    "DialogueSingle": _Protocol("toolorchestra.envs.dialogue:single_env", questions=False, kind="view"),
+    "DialogueSingle": _Protocol("toolorchestra.envs.dialogue:single_env", questions=False, kind="view", tau2=True),
     "Routing": _Protocol("toolorchestra.envs.bridges.routing:RoutingEnv", kind="numbers"),
 }
 """Protocols by the first part of their ids. The entry point of one with several agents is a package with `raw_env`,
@@ -92,7 +98,7 @@ def registry() -> dict[str, EnvironmentEntry]:
         sources = [*(domain_sources() if protocol.domains else ()), *(QUESTION_SOURCES if protocol.questions else ())]
         if protocol.domains and protocol.questions:
             sources.append("All")
-        for source in (*sources, "Custom"):
+        for source in (*sources, *(TAU2_SOURCES if protocol.tau2 else ()), "Custom"):
             env_id = f"{name}-{source}-v0"
             found[env_id] = EnvironmentEntry(env_id, name, source, protocol.kind)
     return found
@@ -124,7 +130,8 @@ def routing_ids() -> list[str]:
 
 
 def _ids(kind: Kind) -> list[str]:
-    return [entry.env_id for entry in registry().values() if entry.source != "Custom" and entry.kind == kind]
+    apart = ("Custom", *TAU2_SOURCES)
+    return [entry.env_id for entry in registry().values() if entry.source not in apart and entry.kind == kind]
 
 
 def register_all() -> None:

@@ -61,10 +61,11 @@ class TaskOptions(TypedDict, total=False):
         difficulty: Level or levels from which `reset` draws; None, the default, for all.
         render_mode: ``ansi`` (`render` returns the transcript) or ``human`` (turns are printed as they come).
         answer: How tasks in domains are answered. ``typed`` (default): the final answer has a value for each slot,
-            which are compared exactly; the request ends with the slots, which ``info["slots"]`` has too. ``text``: it
-            is prose, and must mention what is to be told, as in the paper: a rule that can be gamed, by naming every
-            candidate. In MASOrchestra it is always prose. Questions of ToolOrchestra have the call `submit` with
-            ``typed``, and not with ``text``; for other questions the option changes nothing.
+            which are compared exactly; the request ends with the slots, which ``info["slots"]`` has too. ``text``
+            (default of the worlds of τ²-bench): it is prose, and must mention what is to be told, as in the paper: a
+            rule that can be gamed, by naming every candidate. In MASOrchestra it is always prose. Questions of
+            ToolOrchestra have the call `submit` with ``typed``, and not with ``text``; for other questions the option
+            changes nothing.
         orchestrator: Model of the catalogue (or an `ExpertSpec`) at whose price and speed the agents' own messages cost
             money and take time (`toolorchestra.envs.orchestrator_rates`); None: they are free. By default
             ``qwen3-8b``.
@@ -170,7 +171,8 @@ class TaskEnv:
             raise UnknownNameError("render mode", self.render_mode, RENDER_MODES)
         self.source = source if isinstance(source, TaskSource) else make_source(source, domain, tasks)
         self.limits = limits
-        self._slots = make_slots(options.get("answer", "typed"), self.source, can_be_typed=bool(self.typed_place))
+        answer = options.get("answer", self.source.default_answer)
+        self._slots = make_slots(answer, self.source, can_be_typed=bool(self.typed_place))
         self.rates = OrchestratorRates.of(options.get("orchestrator", DEFAULT_ORCHESTRATOR))
         self._judge = make_judge(options.get("judge"), self.source, typed=self._slots is not None)
         self._repair = bool(options.get("repair", True))

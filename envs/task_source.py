@@ -12,14 +12,14 @@ import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
 from toolorchestra.envs.world import World
 from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.domain import SPLITS, Domain
-from toolorchestra.toolscale.domain_folder import builtin_domains, load_domain
+from toolorchestra.toolscale.domain_folder import TAU2_DOMAINS, builtin_domains, load_domain
 from toolorchestra.toolscale.tasks.task import Task, read_tasks
 
 
@@ -28,9 +28,11 @@ class TaskSource(ABC):
 
     Attributes:
         name: As in environment ids.
+        default_answer: How tasks are answered where the option `answer` of an environment is not given.
     """
 
     name: str
+    default_answer: Literal["typed", "text"] = "typed"
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """Pickle a source of `QUESTIONS` or `EXERCISES` by its name, and any other source whole."""
@@ -96,6 +98,7 @@ class DomainSource(TaskSource):
     def __init__(self, domain: Domain | str | Path) -> None:
         self.domain = domain if isinstance(domain, Domain) else load_domain(domain)
         self.name = self.domain.name.title().replace("_", "")
+        self.default_answer = self.domain.default_answer
 
     def tasks(self, split: str) -> list[Task]:
         """Return the domain's tasks of a split."""
@@ -136,6 +139,8 @@ class FileSource(TaskSource):
             self._worlds = {name: only or _world(name) for name in names}
         except UnknownNameError as error:
             raise OptionError(f"{file}: {error} For tasks of your own domain, give its folder: domain=….") from None
+        if all(isinstance(world, Domain) and world.default_answer == "text" for world in self._worlds.values()):
+            self.default_answer = "text"
         for task in self._tasks:
             tools = self._worlds[task.domain].tools
             if wrong := [call.name for call in task.whole_path if call.name not in tools]:
@@ -242,11 +247,11 @@ def make_source(
         return FileSource(tasks, domain)
     if domain is not None:
         return DomainSource(domain)
-    sources = {name.title().replace("_", ""): name for name in builtin_domains()}
+    sources = {name.title().replace("_", ""): name for name in (*builtin_domains(), *TAU2_DOMAINS)}
     if options and name in ("All", *_ALL_QUESTIONS, *sources):
         raise OptionError(f"The source {name} takes no options, got {dict(options)}: public data sets have some.")
     if name == "All":
-        return MixtureSource([DomainSource(domain) for domain in sources.values()])
+        return MixtureSource([DomainSource(domain) for domain in builtin_domains()])
     if name in _ALL_QUESTIONS:
         return question_source(name)
     if name not in sources:

@@ -11,7 +11,7 @@ import functools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import msgspec
 
@@ -25,7 +25,7 @@ from toolorchestra.toolscale.tasks.answer_slots import SlotTable, fact_names
 from toolorchestra.toolscale.tasks.session import Session
 from toolorchestra.toolscale.tasks.task import Call, Task
 from toolorchestra.toolscale.tasks.verify import Verdict, Verifier
-from toolorchestra.toolscale.tools.tool import ArgumentError, Status, ToolResult
+from toolorchestra.toolscale.tools.tool import ArgumentError, Status, Tool, ToolResult
 from toolorchestra.toolscale.tools.tool_compiler import compile_tools
 
 SPLITS = ("train", "test", "test_intents")
@@ -38,6 +38,7 @@ class Domain:
     Args:
         spec: The domain as written.
         image: Its database as SQLite's bytes; built from the specification if None.
+        tools: Its tools by name; compiled from the specification if None.
         tasks: Its tasks.
         dropped: Task candidates dropped when they were made, by reason.
         file: Where it was read from, for error messages.
@@ -50,11 +51,15 @@ class Domain:
         DomainError: A table, tool or record is wrong.
     """
 
+    default_answer: ClassVar[Literal["typed", "text"]] = "typed"
+    """How its tasks are answered where nothing else is said; see the option `answer` of environments."""
+
     def __init__(
         self,
         spec: DomainSpec,
         *,
         image: bytes | None = None,
+        tools: Mapping[str, Tool] | None = None,
         tasks: Sequence[Task] = (),
         dropped: Mapping[str, int] | None = None,
         file: Path | None = None,
@@ -67,7 +72,7 @@ class Domain:
         except ValueError as error:
             raise DomainError(f"{spec.today!r} is no date: {error}.", file=file, path="today") from None
         _check_tables(spec.tables, file)
-        self.tools = compile_tools(spec, file)
+        self.tools = compile_tools(spec, file) if tools is None else tools
         image = build_database(spec, file) if image is None else image
         self.database = Database(spec.tables, image, spec.today)
         self.verifier = Verifier(self.database, self.tools)

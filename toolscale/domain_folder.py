@@ -29,6 +29,8 @@ from toolorchestra.toolscale.tasks.task import Task
 
 BUILTIN = Path(__file__).parent / "domains"
 """Folder of the domains that come with the library."""
+TAU2_DOMAINS = ("tau2_airline", "tau2_retail")
+"""Names of the domains that packages of τ²-bench hold (extra ``tau2``)."""
 
 _MERGED: dict[str, type] = dict.fromkeys(("tables", "tools", "intents", "attacks", "names"), dict)
 _MERGED["consistency"] = list
@@ -146,7 +148,7 @@ def _locating(origin: Mapping[str, Path], folder: Path) -> Iterator[None]:
 
 
 def load_domain(domain: str | Path) -> Domain:
-    """Return a domain by name (one of `builtin_domains`) or from a folder; each is loaded once per process.
+    """Return a domain by name (of `builtin_domains`, `TAU2_DOMAINS`) or from a folder; each is loaded once per process.
 
     >>> load_domain("restaurant").name
     'restaurant'
@@ -154,13 +156,18 @@ def load_domain(domain: str | Path) -> Domain:
     Raises:
         UnknownNameError: There is no such domain.
         DomainError: The folder does not hold a valid domain.
+        OptionError: The domain's package is not installed.
     """
     if (
         isinstance(domain, str) and domain in builtin_domains()
     ):  # even if the working directory has a folder of that name
         return _load(BUILTIN / domain)
+    if isinstance(domain, str) and domain in TAU2_DOMAINS:
+        from toolorchestra.toolscale.tau2.world import load_tau2  # needed by those who play it alone
+
+        return load_tau2(domain)
     if isinstance(domain, str) and re.fullmatch(r"[a-z][a-z0-9_]*", domain) and not Path(domain).is_dir():
-        raise UnknownNameError("domain", domain, builtin_domains())
+        raise UnknownNameError("domain", domain, [*builtin_domains(), *TAU2_DOMAINS])
     return _load(Path(domain).resolve())
 
 

@@ -22,6 +22,8 @@ from toolorchestra.toolscale.tools.expressions import shown_value
 OURS = "toolorchestra"
 """Key of a τ²-bench task for what that format has no place for."""
 
+SCENARIO = "scenario"
+"""The binding of a task that has what τ²-bench tells the user, by its keys there."""
 _USER = "Ask for exactly this. You know nothing beyond it."
 _CHECKED = {"DB", "COMMUNICATE", "ACTION"}
 _WORDS = {True: "yes", False: "no"}
@@ -247,7 +249,8 @@ def tau2_instruction(instructions: dict[str, Any] | str) -> str:
     if isinstance(instructions, str):
         return instructions.strip()
     parts = [instructions.get(key) for key in ("reason_for_call", "known_info", "task_instructions")]
-    texts = dict.fromkeys(part.strip() for part in parts if isinstance(part, str) and part.strip() not in ("", _USER))
+    said = (part.strip() for part in parts if isinstance(part, str))
+    texts = dict.fromkeys(part for part in said if part not in ("", ".", _USER))
     unknown = instructions.get("unknown_info")
     if isinstance(unknown, str) and unknown.strip():
         texts[f"Not known to the user: {unknown.strip()}"] = None

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any, Literal
 
 import msgspec
@@ -33,6 +33,8 @@ from toolorchestra.toolscale.tasks.session import Session
 from toolorchestra.toolscale.tasks.task import Call, Task
 from toolorchestra.toolscale.tools.tool import Entry, Status, Tool, ToolResult
 
+ProseJudge = Callable[[str, Sequence[Sequence[str]]], list[str]]
+"""Says what is wrong with an answer in prose: of the text, and the accepted phrases of each fact."""
 Criterion = Literal["execution", "fidelity", "completeness", "answer"]
 """What may not hold. The last is that of questions, which have only an answer to be right."""
 
@@ -74,6 +76,7 @@ class Reference(msgspec.Struct, frozen=True):
 
     task: Task
     effects: tuple[ReferenceEffects, ...]
+    judge_prose: ProseJudge = judge_mentions
     judged: dict[str, tuple[TypedAnswer | None, tuple[Failure, ...]]] = {}
 
     def fidelity(self, answer: str, typed: TypedAnswer | None) -> tuple[Failure, ...]:
@@ -81,7 +84,7 @@ class Reference(msgspec.Struct, frozen=True):
         known = self.judged.get(answer)
         if known is not None and known[0] is typed:
             return known[1]
-        wrong = judge_mentions(answer, self.task.communicate) if typed is None else judge_typed(answer, typed)
+        wrong = self.judge_prose(answer, self.task.communicate) if typed is None else judge_typed(answer, typed)
         found = tuple(Failure("fidelity", message) for message in wrong)
         if len(self.judged) < _MAX_JUDGED and len(answer) <= _MAX_JUDGED_CHARACTERS:
             self.judged[answer] = typed, found
@@ -116,18 +119,20 @@ class Verifier:
     Args:
         database: The initial database of the episodes.
         tools: The tools that reference trajectories call, by name.
+        judge_prose: Says what is wrong with an answer in prose, given what must be communicated.
     """
 
-    def __init__(self, database: Database, tools: Mapping[str, Tool]) -> None:
+    def __init__(self, database: Database, tools: Mapping[str, Tool], judge_prose: ProseJudge = judge_mentions) -> None:
         self.database = database
         self.tools = tools
+        self.judge_prose = judge_prose
         self._session: Session | None = None
         self._references: dict[str, Reference] = {}
 
-    def __getstate__(self) -> tuple[Database, Mapping[str, Tool]]:
-        return self.database, self.tools
+    def __getstate__(self) -> tuple[Database, Mapping[str, Tool], ProseJudge]:
+        return self.database, self.tools, self.judge_prose
 
-    def __setstate__(self, state: tuple[Database, Mapping[str, Tool]]) -> None:
+    def __setstate__(self, state: tuple[Database, Mapping[str, Tool], ProseJudge]) -> None:
         Verifier.__init__(self, *state)
 
     def verify(self, task: Task, session: Session, answer: str, typed: TypedAnswer | None = None) -> Verdict:
@@ -159,7 +164,7 @@ class Verifier:
         known = self._references.get(task.id)
         if known is None or (known.task is not task and known.task != task):
             effects = tuple(self._effects(task, calls) for calls in (task.reference_calls, *task.alternatives))
-            known = self._references[task.id] = Reference(task, effects)
+            known = self._references[task.id] = Reference(task, effects, self.judge_prose)
         return known
 
     def results(self, task: Task) -> list[Any]:
