@@ -14,6 +14,7 @@ from toolorchestra.envs.answer_modes import SLOTS_FOLLOW, with_submit
 from toolorchestra.envs.dialogue.play import DialoguePlay
 from toolorchestra.envs.dialogue.request_facts import FactVocabulary, RequestFact, facts_in, vocabulary_of, with_blanks
 from toolorchestra.envs.dialogue.scenario import ORCHESTRATOR, PERSONAS, PROMPTS, STOP, USER, Reveal, Scenario, schemas
+from toolorchestra.envs.dialogue.told_scenario import told_request
 from toolorchestra.envs.dialogue.user import ScriptedUser
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.multiagent.constructors import constructors
@@ -25,6 +26,7 @@ from toolorchestra.envs.world import World
 from toolorchestra.toolscale.answers.typed_answers import SUBMIT, TypedAnswer
 from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.domain import Domain
+from toolorchestra.toolscale.export.exchange_rows import SCENARIO, tau2_instruction
 from toolorchestra.toolscale.tasks.task import Call, Task
 from toolorchestra.toolscale.tools.tool import Tool
 
@@ -91,7 +93,7 @@ class DialogueEnv(MultiAgentEnv):
         self.persona = persona
         self.user_tools = tuple(dict.fromkeys([user_tools] if isinstance(user_tools, str) else user_tools))
         self.limits = EpisodeLimits(turns=max_cycles, result_characters=result_characters)
-        self._requests: dict[str, tuple[tuple[RequestFact, ...], str]] = {}
+        self._requests: dict[str, tuple[str, tuple[RequestFact, ...], str]] = {}
         worlds = {world.name: world for world in map(self.source.world, self.source.tasks("all"))}
         for world in worlds.values():
             if not isinstance(world, Domain):
@@ -107,8 +109,8 @@ class DialogueEnv(MultiAgentEnv):
         noise_seed = int(self.np_random.integers(2**31))
         name = list(PERSONAS)[noise_seed % len(PERSONAS)] if self.persona == MIXED else self.persona
         vocabulary = vocabulary_of(world)
-        facts, request = self._request(task, vocabulary)
-        scenario = Scenario(task.instruction, request, facts, PERSONAS[name], self.user_tools, noise_seed)
+        goal, facts, request = self._request(task, vocabulary)
+        scenario = Scenario(goal, request, facts, PERSONAS[name], self.user_tools, noise_seed)
         users = [tool for name, tool in world.tools.items() if name in self.user_tools]
         others = [tool for name, tool in world.tools.items() if name not in self.user_tools]
         tools: Mapping[str, Tool] = world.tools
@@ -126,12 +128,15 @@ class DialogueEnv(MultiAgentEnv):
         prompt = str(openings[USER][0]["content"])
         return EpisodeSetup(prompt, tools, rules, openings, details={"persona": name})
 
-    def _request(self, task: Task, vocabulary: FactVocabulary) -> tuple[tuple[RequestFact, ...], str]:
-        """Return the facts of a task, and the user's first request (cached)."""
+    def _request(self, task: Task, vocabulary: FactVocabulary) -> tuple[str, tuple[RequestFact, ...], str]:
+        """Return what the user of a task wants, the facts of that, and its first request (cached)."""
         if task.id not in self._requests:
-            facts = facts_in(task.instruction, vocabulary)
-            open_facts = facts if self.reveal == "asked" else ()
-            self._requests[task.id] = facts, with_blanks(task.instruction, open_facts)
+            if (told := task.bindings.get(SCENARIO)) is not None:
+                self._requests[task.id] = tau2_instruction(told), *told_request(told, self.reveal)
+            else:
+                facts = facts_in(task.instruction, vocabulary)
+                open_facts = facts if self.reveal == "asked" else ()
+                self._requests[task.id] = task.instruction, facts, with_blanks(task.instruction, open_facts)
         return self._requests[task.id]
 
     def _info(self, play: Any, agent: str) -> dict[str, Any]:
