@@ -17,15 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import gymnasium
 from harness import cli, file_of, provenance, read, save, write
 
 import toolorchestra  # noqa: F401 (registers the environments)
 from toolorchestra.envs.checks.environment import check_environment
-from toolorchestra.envs.registration import multiagent_ids
+from toolorchestra.envs.registration import environment_ids, multiagent_ids
 from toolorchestra.toolscale.domain_folder import builtin_domains
-
-PROTOCOLS = ("ToolOrchestra", "ParaManager", "MASOrchestra")
 
 
 @dataclass
@@ -42,8 +39,7 @@ class Options:
 
 def ids() -> list[str]:
     """Return the ids of all environments that play shipped tasks."""
-    single = [one for one in gymnasium.registry if one.partition("-")[0] in PROTOCOLS]
-    return [one for one in (*single, *multiagent_ids()) if "-Custom-" not in one]
+    return [*environment_ids(), *multiagent_ids()]
 
 
 def main(options: Options) -> bool:
