@@ -154,9 +154,12 @@ def _beside(subject: AuditSubject, trials: Sequence[Trial]) -> Iterator[Any]:
 
 
 def _steps(env: Any, trial: Trial) -> Iterator[Any]:
-    """Yield what an episode shows, step by step."""
-    observation, _ = begun(env, trial.case)
-    yield as_text(observation), 0.0, False, False
-    for action in trial.actions:
-        observation, reward, terminated, truncated, _ = env.step(action)
-        yield as_text(observation), reward, bool(terminated), bool(truncated)
+    """Yield what an episode shows, step by step; an exception ends it, and is shown too."""
+    try:
+        observation, _ = begun(env, trial.case)
+        yield as_text(observation), 0.0, False, False
+        for action in trial.actions:
+            observation, reward, terminated, truncated, _ = env.step(action)
+            yield as_text(observation), reward, bool(terminated), bool(truncated)
+    except Exception as error:
+        yield f"{type(error).__name__}: {error}", 0.0, False, False

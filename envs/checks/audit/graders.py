@@ -6,7 +6,7 @@ policy. Bounds that the RFC leaves open are constants here, and stand in the rep
 
 from __future__ import annotations
 
-import math
+import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
@@ -15,7 +15,7 @@ import msgspec
 from gymnasium.spaces import Text
 
 from toolorchestra.envs.base import OrchestrationEnv
-from toolorchestra.envs.checks.audit.evidence import ELSEWHERE, FRESH, Evidence
+from toolorchestra.envs.checks.audit.evidence import AFTER, BESIDE, ELSEWHERE, FRESH, Evidence
 from toolorchestra.envs.checks.audit.host_calls import STARTS
 from toolorchestra.envs.checks.audit.panel import SECRETS
 from toolorchestra.envs.checks.audit.subject import MAX_TURNS, Case, Trial, as_text, begun, is_number, mean
@@ -33,8 +33,6 @@ MAX_ADVERSARY = 0.01
 """How much more than doing nothing the best adversary may earn, as a share of the range."""
 MIN_CORRELATION = 0.95
 """The least correlation between reward and success, over episodes whose success is known."""
-MAX_PAID = 0.005
-"""Share of the library's own wrong answers that may be paid."""
 LISTED = 5  # lines of evidence
 
 
@@ -80,9 +78,7 @@ def _resource_bounds(found: Evidence, _: Any) -> Found:
 
 
 def _episode_isolation(found: Evidence, _: Any) -> Found:
-    return _same(
-        found, ["after another episode in the same environment", "beside another episode in another environment"]
-    )
+    return _same(found, [AFTER, BESIDE])
 
 
 def _episode_determinism(found: Evidence, _: Any) -> Found:
@@ -117,11 +113,12 @@ def _oracle_containment(found: Evidence, _: Any) -> Found:
     measured = {"names in info that sound like an answer": len(keys)}
     if lines:
         return Found("fail", _first(lines), measured, "Keep the solution and the verdict out of `info`.")
-    return Found("pass", ["neither `info` nor an observation has a solution"], measured)
+    told = "no name in `info` sounds like an answer, and no request shows the arguments of a reference call"
+    return Found("pass", [told], measured)
 
 
 def _references(found: Evidence) -> Iterable[tuple[Case, list[str]]]:
-    """Yield cases, and the reference calls and the answer that only the environment may know."""
+    """Yield cases, and the arguments of reference calls, as JSON, which only the environment may know."""
     if not isinstance(found.subject.env, OrchestrationEnv):
         return
     known = {task.id: task for task in found.subject.tasks}
@@ -141,9 +138,7 @@ def _reward_well_formed(found: Evidence, declared: tuple[float, float]) -> Found
             if not is_number(reward):
                 lines.append(f"seed {trial.case.seed}: the reward {reward!r} is no finite number")
         if not low - 1e-9 <= trial.reward <= high + 1e-9:
-            lines.append(
-                f"seed {trial.case.seed}: the episode's reward {trial.reward:g} is outside of [{low:g}, {high:g}]"
-            )
+            lines.append(f"{_named(trial)}: the episode's reward {trial.reward:g} is outside of [{low:g}, {high:g}]")
     measured = {"rewards": count, "wrong": len(lines), "range": list(declared)}
     if lines:
         return Found("fail", _first(lines), measured, "Return finite rewards in the declared range, and never raise.")
@@ -188,9 +183,8 @@ def _adversarial_floor(found: Evidence, declared: tuple[float, float]) -> Found:
     measured |= {"answer of the search": found.answer, "answers tried": len(found.tried)}
     measured |= {f"{name}, mean reward": mean(trials) for name, trials in found.panel.items()}
     measured |= {f"{name}, rewarded": _rewarded(trials, found.floor) for name, trials in found.panel.items()}
-    lines = [
-        f"the best adversary is {name!r}: {best:.4f} ({len(found.subject.cases):,} episodes; floor {found.floor:.4f})"
-    ]
+    count = len(found.subject.cases)
+    lines = [f"the best adversary is {name!r}: {best:.4f} ({count:,} episodes; floor {found.floor:.4f})"]
     judged = [trial.solved for trials in found.panel.values() for trial in trials if trial.solved is not None]
     if judged:
         measured["solved by the verdict"] = f"{sum(judged)} of {len(judged)}"
@@ -301,9 +295,7 @@ def _tool_declaration(found: Evidence, _: Any) -> Found:
     measured = {"tools": len(declared), "wrong": len(wrong)}
     if wrong:
         return Found("fail", _first(wrong), measured, "Declare the tools that there are.")
-    return Found(
-        "pass", [f"{len(declared)} declared tools can be called, and one that is not declared cannot"], measured
-    )
+    return Found("pass", [f"{len(declared)} declared tools can be called, and another one cannot"], measured)
 
 
 def _task_declaration(found: Evidence, _: Any) -> Found:
@@ -337,15 +329,11 @@ def _seed_control(found: Evidence, _: Any) -> Found:
             remedy = "Draw everything random of an episode from the seed of `reset`."
             return Found("fail", [f"the seed {seed} begins two different episodes"], {"seeds": seed + 1}, remedy)
         firsts.append(pair[0])
-    distinct = len(set(firsts))
-    measured = {"seeds": len(firsts), "different first observations": distinct}
+    count, distinct = len(firsts), len(set(firsts))
+    measured = {"seeds": count, "different first observations": distinct}
     if distinct == 1:
-        return Found(
-            "skip", [f"all of {len(firsts)} seeds begin with the same observation: nothing can be told"], measured
-        )
-    return Found(
-        "pass", [f"{len(firsts)} seeds begin the same episode twice each, {distinct} different ones"], measured
-    )
+        return Found("skip", [f"all of {count} seeds begin with the same observation: nothing can be told"], measured)
+    return Found("pass", [f"{count} seeds begin the same episode twice each, {distinct} different ones"], measured)
 
 
 def _portability(found: Evidence, _: Any) -> Found:
@@ -357,31 +345,26 @@ def _portability(found: Evidence, _: Any) -> Found:
     return Found("pass", ["no last action connected anywhere or wrote a file", *_first(asked)], measured)
 
 
-def _task_pinning(found: Evidence, _: Any) -> Found:
+def _task_pinning(found: Evidence, _range: Any) -> Found:
     subject = found.subject
     if not subject.is_own:
         return Found("skip", ["no tasks are declared, and no version of a data set is"])
-    listed = [
-        [task.id for split in SPLITS for task in env.source.tasks(split)] for env in (subject.make(), subject.make())
-    ]
-    if listed[0] != listed[1]:
+    one, other = ([task.id for split in SPLITS for task in subject.make().source.tasks(split)] for _ in range(2))
+    if one != other:
         return Found("fail", ["two environments list other tasks"], {}, "Pin what tasks are made of.")
-    return Found("pass", [f"{len(listed[0]):,} tasks, the same in two environments"], {"tasks": len(listed[0])})
+    return Found("pass", [f"{len(one):,} tasks, the same in two environments"], {"tasks": len(one)})
 
 
 # -------------------------------------------------------------------------------------------------------- small parts
 
 
 def _same(
-    found: Evidence,
-    ways: Sequence[str],
-    part: Callable[[Any], Any] = list,
-    what: str = "observations, rewards and ends",
+    found: Evidence, ways: Sequence[str], part: Callable[[Any], Any] = list, what: str = "texts, rewards and ends"
 ) -> Found:
     """Return whether episodes went on the same when they were played again, in the ways named."""
     wrong = []
     for way in ways:
-        for trial, seen in zip(found.original, found.again.get(way, ()), strict=False):
+        for trial, seen in zip(found.original, found.again[way], strict=True):
             if repr(part(seen)) != repr(part(trial.seen)):  # NaN is not equal to itself
                 wrong.append(f"{_named(trial)} goes on differently {way}")
     measured = {"episodes": len(found.original), "replays": len(found.original) * len(ways), "different": len(wrong)}
@@ -412,13 +395,10 @@ def _correlation(pairs: Sequence[tuple[float, float]]) -> float:
     >>> _correlation([(1.0, 1.0), (0.0, 0.0), (0.0, 0.0)])
     1.0
     """
-    count = len(pairs)
-    means = [sum(pair[side] for pair in pairs) / count for side in (0, 1)]
-    off = [(one - means[0], other - means[1]) for one, other in pairs]
-    spread = [math.sqrt(sum(pair[side] ** 2 for pair in off)) for side in (0, 1)]
-    if min(spread) == 0.0:
+    try:
+        return round(statistics.correlation(*zip(*pairs, strict=True)), 12)
+    except statistics.StatisticsError:
         return 0.0
-    return round(sum(one * other for one, other in off) / (spread[0] * spread[1]), 12)
 
 
 def _first(lines: Sequence[str]) -> list[str]:
