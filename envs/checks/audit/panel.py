@@ -123,12 +123,11 @@ class Dump(Adversary):
         """Return calls of tools that need no argument, and then everything."""
         self._shown.append(observation)
         if isinstance(self._env, OrchestrationEnv) and len(self._shown) == 1 and self._env.schemas_read:
-            functions = [tool["function"] for tool in info["tools"]]
-            free = [
-                one["name"] for one in functions if not one["parameters"].get("required") and one["name"] != "submit"
-            ]
-            if free:
-                return [{"name": name, "arguments": {}} for name in free[:_DUMPED]]
+            schemas = [tool["function"] for tool in info["tools"]]
+            free = [one["name"] for one in schemas if not one["parameters"].get("required")]
+            own = [name for name in free if name in self._env.play.world.tools]
+            if own:
+                return [{"name": name, "arguments": {}} for name in own[:_DUMPED]]
         return super().act(observation, info)
 
     def text(self, observation: str, info: Info) -> str:

@@ -12,7 +12,9 @@ from tests.envs.checks import audited_envs
 from toolorchestra.cli.main import main
 from toolorchestra.envs.checks.audit.graders import GRADERS
 from toolorchestra.envs.checks.audit.host_calls import host_calls
+from toolorchestra.envs.checks.audit.panel import adversaries
 from toolorchestra.envs.checks.audit.report import AuditReport, audit_environment, catalogue
+from toolorchestra.envs.checks.audit.subject import AuditSubject
 from toolorchestra.toolscale.common.errors import OptionError, ToolOrchestraError
 
 SUMS = f"{audited_envs.__name__}:Sums"
@@ -108,6 +110,16 @@ def test_environments_of_the_library_pass(env: str, options: dict[str, Any], qui
     assert not failed(report)
     solved = report.result("statistical.adversarial_floor").measured["solved by the verdict"]
     assert solved == "0 of 30"
+
+
+def test_no_adversary_asks_an_expert() -> None:
+    subject = AuditSubject("ParaManager-MASBenchParallel-v0", episodes=3)
+    for policy in adversaries(subject).values():
+        for case in subject.cases:
+            assert subject.play(policy, case).over
+            asked = {call.name for turn in subject.env.episode.turns for call in turn.calls}
+            assert asked <= {"final_answer", *subject.env.play.world.tools}
+    subject.close()
 
 
 def test_the_catalogue_is_that_of_openenvs_policy() -> None:
