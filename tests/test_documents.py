@@ -54,12 +54,19 @@ def test_relative_links_lead_somewhere(document: Path) -> None:
         assert (document.parent / target).exists(), f"{document.name} links to {target}"
 
 
-def test_every_library_that_is_compared_has_a_source() -> None:
+def test_every_library_and_every_statement_that_is_compared_has_a_source() -> None:
     text = (ROOT / "docs" / "comparison.md").read_text(encoding="utf-8")
-    _, _, *rows = re.findall(r"^\|.*", text, re.MULTILINE)
-    for row in rows:
+    sources = re.findall(r"^\[([\w-]+)\]: https://\S+$", text, re.MULTILINE)
+    assert sorted(sources) == sorted(set(re.findall(r"\]\[([\w-]+)\]", text)))
+    libraries, *points, others = [table.splitlines() for table in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)]
+    for row in (*libraries[2:-1], *others[2:]):
         names = re.sub(r"\([\d.]+\)", "", row.split("|")[1]).split(", ")
         assert all(re.fullmatch(r"\[[^\]]+\]\(https://\S+\)", name.strip()) for name in names), row
+    compared = [re.sub(r"\[([^\]]+)\].*", r"\1", row.split("|")[1].strip()) for row in libraries[2:]]
+    for _, _, *rows in points:
+        assert [row.split("|")[1].strip() for row in rows] == compared
+        for cell in (cell for row in rows for cell in row.strip("|").split("|")[1:]):
+            assert re.search(r"\]\[|\]\(|\(release: `|not found", cell), cell
 
 
 def test_every_command_of_the_readme_and_of_the_pages_on_extending_exists(capsys: pytest.CaptureFixture[str]) -> None:
