@@ -36,7 +36,7 @@ class Evidence:
         panel: The episodes of each adversary, on the same cases.
         oracle: Those of the policy that solves tasks; empty if there is none.
         canaries: Those in which one text was sent throughout.
-        leaks: Those of the policy that reads ``info``.
+        leaks: Those of the policy that reads ``info``; `leaked` is how many values it found there and sent.
         answer: What the search sends, and `tried`: all that it tried.
         original: Some of all these, and `again`: how they went when played again, for each way of doing so.
         checks: What the library's own checks of verification found, where they apply, by name.
@@ -48,6 +48,7 @@ class Evidence:
     oracle: list[Trial] = field(default_factory=list)
     canaries: list[Trial] = field(default_factory=list)
     leaks: list[Trial] = field(default_factory=list)
+    leaked: int = 0
     answer: str = ""
     tried: list[str] = field(default_factory=list)
     original: list[Trial] = field(default_factory=list)
@@ -105,7 +106,9 @@ def gather(subject: AuditSubject, progress: Progress | None = None) -> Evidence:
         found.oracle = played("oracle", *reference)
     for said in INJECTIONS:
         found.canaries += played("canaries", Canary(said), subject.cases[:CANARIED])
-    found.leaks = played("leaks", Leak(), subject.cases)
+    leak = Leak()
+    found.leaks = played("leaks", leak, subject.cases)
+    found.leaked = leak.found
     found.checks = _verified(subject, tell)
     _replay(found, tell)
     return found

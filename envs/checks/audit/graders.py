@@ -250,8 +250,10 @@ def _observation_schema(found: Evidence, _: Any) -> Found:
 
 
 def _no_leakage(found: Evidence, declared: tuple[float, float]) -> Found:
+    if not found.leaked:
+        return Found("pass", ["`info` has no value under a name that sounds like an answer"], {"values": 0})
     earned, others = mean(found.leaks), found.best[1]
-    measured = {"a policy that sends what `info` has": earned, "best adversary": others}
+    measured = {"values": found.leaked, "a policy that sends them": earned, "best adversary": others}
     line = (
         f"sending what `info` has under names such as answer earns {earned:.4f}; "
         f"the best adversary, which does not read it, earns {others:.4f}"

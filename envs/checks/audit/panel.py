@@ -156,14 +156,21 @@ class Canary(Adversary):
 
 
 class Leak(Adversary):
-    """Sends what ``info`` has under names that sound like an answer, one after the other; privileged."""
+    """Sends what ``info`` has under names that sound like an answer, one after the other; privileged.
+
+    Attributes:
+        found: How many values it has sent.
+    """
 
     privileged = True
+    found = 0
 
-    def text(self, observation: str, info: Info) -> str:
-        """Return the next value, or nothing where there is none."""
-        found = list(_leaves(info))
-        return found[self._turns % len(found)] if found else ""
+    def act(self, observation: str, info: Info) -> Any:
+        """Return the next value, or no text where there is none."""
+        values = list(_leaves(info))
+        self.found += bool(values)
+        self._turns += 1
+        return self.written(values[self._turns % len(values)], info) if values else ""
 
 
 def adversaries(subject: AuditSubject) -> dict[str, Policy]:

@@ -122,6 +122,11 @@ def test_no_adversary_asks_an_expert() -> None:
     subject.close()
 
 
+def test_what_a_model_of_the_environment_answers_is_no_leak() -> None:
+    report = audit_environment("ParaManager-MASBenchDepth-v0", episodes=4)  # its summariser solves what it is asked
+    assert report.result("semantic.no_solution_leakage").measured == {"values": 0}
+
+
 def test_the_catalogue_is_that_of_openenvs_policy() -> None:
     checks = catalogue().checks
     assert len({check.id for check in checks}) == len(checks) == 46
