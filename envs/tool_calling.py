@@ -1,5 +1,6 @@
 """The rules of tool calling by one agent: calls are run until a message without calls, or the call `submit`, answers.
 
+A user of several requests (`FollowsUp`) makes the next one then; the answer to the last ends the episode.
 Where the answer is typed, a message without calls does not. These are the rules of ToolOrchestra; ParaManager's are
 built on them.
 """
@@ -45,17 +46,28 @@ class ToolCallingPlay(Play):
         return submit_last(message) if self._submits else message
 
     def _on_message(self, agent: str, message: ModelMessage) -> None:
+        nothing = _NO_CALL if self._submits else _NOTHING
         if message.calls:
             records = self._run(agent, message.calls, message.text)
             if self._submits and (answer := submitted(message.calls, records)) is not None:
-                self.judge(answer if self.typed is not None else self._of_question(records[-1]))
+                self._answered(agent, answer if self.typed is not None else self._of_question(records[-1]))
         elif self.typed is None and message.text:
-            self.judge(message.text)
-        elif any(not turn.calls for turn in self.episode.turns[-1:]):
+            self._answered(agent, message.text)
+        elif any(turn.observations.get(agent) == nothing for turn in self.episode.turns[-1:]):
             given = f"call, the answer is given with {SUBMIT}" if self._submits else "call or an answer"
             self.close(solved=False, why=f"two messages without a {given}")
         else:
-            self.observe(agent, _NO_CALL if self._submits else _NOTHING)
+            self.observe(agent, nothing)
+
+    def _answered(self, agent: str, answer: str) -> None:
+        """Show the user's next request, or judge the answer to the last one."""
+        follow_up = getattr(self.session, "follow_up", None)  # of a `FollowsUp`, for which isinstance takes longer
+        request = None if follow_up is None else follow_up()
+        if request is None:
+            self.judge(answer)
+        else:
+            earlier = self._observed_messages.get(agent, ())  # the result of `submit`
+            self.observe(agent, request, [*earlier, {"role": "user", "content": request}])
 
     def _of_question(self, submit: CallRecord) -> str:
         """Return the answer that a call of `submit` gives to a question: all of its text, and nothing but that."""

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from toolorchestra.toolscale.database.database import Changes
 from toolorchestra.toolscale.tasks.task import Task
@@ -35,6 +35,18 @@ class WorldSession(Protocol):
 
     def close(self) -> None:
         """Release what it holds."""
+
+
+@runtime_checkable
+class FollowsUp(Protocol):
+    """What the session of a world has beside it whose user makes several requests, one after another."""
+
+    @property
+    def asked(self) -> int:
+        """How many requests the user has made so far. A task's reference calls of stage n are for request n, from 0."""
+
+    def follow_up(self) -> str | None:
+        """Return the user's next request, once the present one is answered; None if there is no other."""
 
 
 class World(Protocol):

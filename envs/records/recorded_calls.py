@@ -1,9 +1,9 @@
 """The calls of a recorded episode, which answer those that are made when its messages are taken again.
 
 What costs something, waits for something outside of the process, or draws a chance is not run again: experts,
-sub-agents, sandboxes, searches and MCP servers reply what the record says. Only tools of a domain are run, on its
-database, and the call `submit`; where one returns something else than it did, the replay notes it. Not covered: how an
-episode is judged anew (`toolorchestra.envs.checks.reverification`).
+sub-agents, sandboxes, searches and MCP servers reply what the record says. Only the own tools of a world with a state
+are run, on that, and the call `submit`; where one returns something else than it did, the replay notes it. Not covered:
+how an episode is judged anew (`toolorchestra.envs.checks.reverification`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import msgspec
 
 from toolorchestra.agents.messages.model_message import ParsedCall
 from toolorchestra.envs.records.episode import CallRecord, Episode, Turn
+from toolorchestra.envs.world import FollowsUp
 from toolorchestra.toolscale.answers.typed_answers import SUBMIT
 from toolorchestra.toolscale.common.visible import cut, visible
 from toolorchestra.toolscale.domain import Domain
@@ -124,11 +125,12 @@ class RecordedTool(Tool):
 
 
 def _is_rerun(name: str, context: ToolContext) -> bool:
-    """Return whether a call is run again: one of a domain's own tools, which needs nothing beyond the database."""
+    """Return whether a call is run again: of a world's own tools, where it has a state and they need nothing beyond."""
     tool = context.tools.get(name)
     if tool is None or tool.blocking:
         return False
-    own = isinstance(context.world, Domain) and name in context.world.tools and not tool.uses_episode
+    own = name in context.world.tools and not tool.uses_episode
+    own = own and (isinstance(context.world, Domain) or isinstance(context.session, FollowsUp))
     return own or (name == SUBMIT and not isinstance(tool, RecordedTool))
 
 
