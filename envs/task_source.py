@@ -256,8 +256,8 @@ def make_source(
         return question_source(name)
     if name not in sources:
         public = importlib.import_module(f"{_PACKAGE}.public")
-        if name not in public.DATASETS:
-            raise UnknownNameError("task source", str(name), [*sources, "All", *_ALL_QUESTIONS, *public.DATASETS])
+        if name not in public.SOURCES:
+            raise UnknownNameError("task source", str(name), [*sources, "All", *_ALL_QUESTIONS, *public.SOURCES])
         found: TaskSource = public.public_source(name, options or {})
         return found
     return DomainSource(sources[name])

@@ -18,10 +18,12 @@ from typing import Any
 
 import msgspec
 
+from toolorchestra.envs.sources.bfcl import DOWNLOAD, load_bfcl
 from toolorchestra.envs.sources.code_questions import CodeWorld, ProgramTests
 from toolorchestra.envs.sources.public_rows import Paragraph, PublicSet, read_row
 from toolorchestra.envs.sources.questions import QuestionSource, QuestionWorld, make_question
 from toolorchestra.envs.sources.row_files import FILE_KINDS, Files, Row, split_rows, tasks_of
+from toolorchestra.envs.task_source import TaskSource
 from toolorchestra.envs.tools.search.search import BM25Index, Index, LocalSearch, Passage
 from toolorchestra.envs.tools.search.search_vectors import model_index
 from toolorchestra.toolscale.common.errors import OptionError, UnknownNameError
@@ -36,6 +38,8 @@ DATASETS: dict[str, PublicSet] = msgspec.convert(
     read_yaml(Path(__file__).with_name("public.yaml")), dict[str, PublicSet], strict=False
 )
 """The sets known, by name."""
+SOURCES = (*DATASETS, "bfcl")
+"""Names of public sets of questions, and of BFCL's tasks."""
 
 
 def load_public(
@@ -99,8 +103,10 @@ class PublicOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     embeddings: str | None = None
 
 
-def public_source(name: str, options: Mapping[str, Any]) -> QuestionSource:
-    """Return `load_public` with options by name, as a command line gives them; the same once per process.
+def public_source(name: str, options: Mapping[str, Any]) -> TaskSource:
+    """Return `load_public` (`load_bfcl` for ``bfcl``) with options by name, as a command line gives them.
+
+    It is the same once per process.
 
     Raises:
         OptionError: There is no such option, or its value is of another type.
@@ -112,6 +118,10 @@ def public_source(name: str, options: Mapping[str, Any]) -> QuestionSource:
             f"The source {name!r} cannot be loaded with {dict(options)}: {error}. "
             f"It takes {', '.join(PublicOptions.__struct_fields__)}."
         ) from None
+    if name == "bfcl":
+        if given != PublicOptions(files=given.files) or not isinstance(given.files, str):
+            raise OptionError(f"The source 'bfcl' takes the option `files` alone: the wheel that `{DOWNLOAD}` gets.")
+        return load_bfcl(given.files)
     return _loaded(name, msgspec.json.encode(given))
 
 
