@@ -21,7 +21,7 @@ class ServeCommand(SourceOptions):
     """Address to listen at; `0.0.0.0` for all. Whoever reaches it can play: there is no login."""
     port: int = 8000
     """Port to listen at."""
-    sessions: int = 256
+    max_sessions: int = 256
     """Maximum number of sessions at the same time; a further client is refused."""
     idle_seconds: float = 600.0
     """Seconds without a message after which a session is over and its state is freed."""
@@ -30,7 +30,7 @@ class ServeCommand(SourceOptions):
 
     def run(self) -> int:
         """Serve until stopped."""
-        require_at_least(self, sessions=1, idle_seconds=0.1)
+        require_at_least(self, max_sessions=1, idle_seconds=0.1)
         options = {**self._source(self.env), **option_values(self.env_options)}
         try:
             self._serve(options)
@@ -40,7 +40,7 @@ class ServeCommand(SourceOptions):
         return 0
 
     def _serve(self, options: dict[str, Any]) -> None:
-        limits: Any = {"sessions": self.sessions, "idle_seconds": self.idle_seconds}
+        limits: Any = {"max_sessions": self.max_sessions, "idle_seconds": self.idle_seconds}
         if self.protocol == "openenv":
             from toolorchestra.envs.bridges import openenv
 

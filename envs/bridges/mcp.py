@@ -43,7 +43,7 @@ from toolorchestra.envs.step_threads import StepThreads
 from toolorchestra.toolscale.answers.typed_answers import SUBMIT
 from toolorchestra.toolscale.common.errors import OptionError, ToolOrchestraError
 
-SESSIONS, IDLE_SECONDS, THREADS = 256, 600.0, 32
+MAX_SESSIONS, IDLE_SECONDS, THREADS = 256, 600.0, 32
 MAX_BODY = 4 * MAX_MESSAGE_CHARACTERS
 """Bytes of one message of a client; a longer one is refused."""
 RESET, ANSWER = "reset", "answer"
@@ -177,7 +177,7 @@ def make_app(
     options: Mapping[str, Any] | None = None,
     *,
     host: str = "127.0.0.1",
-    sessions: int = SESSIONS,
+    max_sessions: int = MAX_SESSIONS,
     idle_seconds: float = IDLE_SECONDS,
 ) -> Any:
     """Return the server as an ASGI application that speaks streamable HTTP at ``/mcp``.
@@ -186,21 +186,21 @@ def make_app(
         env: Id of an environment of one agent, folder of a domain, or JSONL file of tasks.
         options: Arguments of the environment.
         host: Address that it will listen at; at a local one it refuses requests for other hosts (DNS rebinding).
-        sessions: Maximum number of sessions at the same time; a further client is refused.
+        max_sessions: Maximum number of sessions at the same time; a further client is refused.
         idle_seconds: Seconds without a request after which a session is over.
 
     Raises:
         OptionError: The environment cannot be served, or a number is not positive.
     """
-    if sessions < 1 or not idle_seconds > 0:
-        raise OptionError(f"Sessions and idle seconds must be positive, got {sessions} and {idle_seconds:g}.")
+    if max_sessions < 1 or not idle_seconds > 0:
+        raise OptionError(f"Sessions and idle seconds must be positive, got {max_sessions} and {idle_seconds:g}.")
     app = (
         EnvironmentServer(env, options)
         .server()
         .streamable_http_app(
             json_response=True,
             host=host,
-            max_sessions=sessions,
+            max_sessions=max_sessions,
             session_idle_timeout=idle_seconds,
             max_request_body_size=MAX_BODY,
         )

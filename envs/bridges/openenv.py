@@ -29,7 +29,7 @@ from toolorchestra.envs.step_threads import StepThreads
 from toolorchestra.toolscale.common.errors import OptionError, ToolOrchestraError
 from toolorchestra.toolscale.domain import SPLITS
 
-SESSIONS, IDLE_SECONDS, THREADS = 256, 600.0, 32
+MAX_SESSIONS, IDLE_SECONDS, THREADS = 256, 600.0, 32
 MAX_FRAME = 4 * MAX_MESSAGE_CHARACTERS
 """Bytes of one message of a client over its connection; a longer one ends the connection."""
 _LOG = logging.getLogger(__name__)
@@ -192,23 +192,27 @@ class OrchestrationServer(Environment):  # type: ignore[misc]
 
 
 def make_app(
-    env: str, options: Mapping[str, Any] | None = None, *, sessions: int = SESSIONS, idle_seconds: float = IDLE_SECONDS
+    env: str,
+    options: Mapping[str, Any] | None = None,
+    *,
+    max_sessions: int = MAX_SESSIONS,
+    idle_seconds: float = IDLE_SECONDS,
 ) -> Any:
     """Return the server as an ASGI application (FastAPI).
 
     Args:
         env: Id of an environment, folder of a domain, or JSONL file of tasks.
         options: Arguments of the environment.
-        sessions: Maximum number of sessions at the same time; a further client is refused.
+        max_sessions: Maximum number of sessions at the same time; a further client is refused.
         idle_seconds: Seconds without a message after which a session is over.
 
     Raises:
         OptionError: The environment cannot be made, or a number is not positive.
     """
-    if sessions < 1 or not idle_seconds > 0:
-        raise OptionError(f"Sessions and idle seconds must be positive, got {sessions} and {idle_seconds:g}.")
+    if max_sessions < 1 or not idle_seconds > 0:
+        raise OptionError(f"Sessions and idle seconds must be positive, got {max_sessions} and {idle_seconds:g}.")
     factory = functools.partial(OrchestrationServer, ServedEnvironment(env, options or {}, idle_seconds))
-    limits = ConcurrencyConfig(max_concurrent_envs=sessions, session_timeout=idle_seconds)
+    limits = ConcurrencyConfig(max_concurrent_envs=max_sessions, session_timeout=idle_seconds)
     app = create_fastapi_app(
         factory, OrchestrationAction, OrchestrationObservation, concurrency_config=limits, env_name=env
     )

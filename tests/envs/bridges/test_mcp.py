@@ -32,13 +32,13 @@ ENV = "ToolOrchestra-Restaurant-v0"
 
 @pytest.fixture(scope="module")
 def url(serving: Callable[..., AbstractContextManager[str]]) -> Iterator[str]:
-    with serving(bridge.serve, bridge.make_app(ENV, sessions=40)) as address:
+    with serving(bridge.serve, bridge.make_app(ENV, max_sessions=40)) as address:
         yield f"{address}/mcp"
 
 
 @pytest.fixture
 def impatient(serving: Callable[..., AbstractContextManager[str]], forward: Callable[[float], None]) -> Iterator[str]:
-    with serving(bridge.serve, bridge.make_app(ENV, sessions=1, idle_seconds=1000)) as address:
+    with serving(bridge.serve, bridge.make_app(ENV, max_sessions=1, idle_seconds=1000)) as address:
         yield f"{address}/mcp"
 
 
@@ -368,7 +368,7 @@ def test_another_host_is_refused(url: str) -> None:
     assert httpx2.post(url, headers={"host": "evil.example"}, json={}).status_code in (400, 403, 421)
 
 
-@pytest.mark.parametrize("wrong", [{"sessions": 0}, {"idle_seconds": 0.0}])
+@pytest.mark.parametrize("wrong", [{"max_sessions": 0}, {"idle_seconds": 0.0}])
 def test_numbers_must_be_positive(wrong: dict[str, Any]) -> None:
     with pytest.raises(OptionError, match="positive"):
         bridge.make_app(ENV, **wrong)

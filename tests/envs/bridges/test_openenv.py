@@ -35,19 +35,19 @@ END = '<tool_call>{"name": "submit", "arguments": {"answer": {}}}</tool_call>'
 
 @pytest.fixture(scope="module")
 def url(serving: Callable[..., AbstractContextManager[str]]) -> Iterator[str]:
-    with serving(bridge.serve, bridge.make_app(ENV, sessions=70), bridge.IDLE_SECONDS) as address:
+    with serving(bridge.serve, bridge.make_app(ENV, max_sessions=70), bridge.IDLE_SECONDS) as address:
         yield address
 
 
 @pytest.fixture
 def impatient(serving: Callable[..., AbstractContextManager[str]]) -> Iterator[str]:
-    with serving(bridge.serve, bridge.make_app(ENV, sessions=1, idle_seconds=1), 1) as address:
+    with serving(bridge.serve, bridge.make_app(ENV, max_sessions=1, idle_seconds=1), 1) as address:
         yield address
 
 
 @pytest.fixture
 def narrow(serving: Callable[..., AbstractContextManager[str]]) -> Iterator[str]:
-    with serving(bridge.serve, bridge.make_app(ENV, sessions=1), bridge.IDLE_SECONDS) as address:
+    with serving(bridge.serve, bridge.make_app(ENV, max_sessions=1), bridge.IDLE_SECONDS) as address:
         yield address
 
 
@@ -189,7 +189,7 @@ def test_a_client_that_writes_in_time_is_not_idle(
 def test_a_client_that_is_idle_frees_its_state_and_is_told(
     serving: Callable[..., AbstractContextManager[str]], freed: list[Served]
 ) -> None:
-    app = bridge.make_app(ENV, sessions=1, idle_seconds=1)
+    app = bridge.make_app(ENV, max_sessions=1, idle_seconds=1)
     with serving(bridge.serve, app, bridge.IDLE_SECONDS) as url, GenericEnvClient(base_url=url).sync() as client:
         client.reset(seed=0)
         until(lambda: freed, "the state is freed")

@@ -125,7 +125,9 @@ def test_a_careless_one_fails_and_other_actions_are_skipped(careless: str) -> No
 
 @pytest.mark.slow
 def test_a_server_with_room_for_one_is_an_error(serving: Callable[..., AbstractContextManager[str]]) -> None:
-    with serving(bridge.serve, bridge.make_app("ToolOrchestra-Math-v0", sessions=1), bridge.IDLE_SECONDS) as address:
+    with serving(
+        bridge.serve, bridge.make_app("ToolOrchestra-Math-v0", max_sessions=1), bridge.IDLE_SECONDS
+    ) as address:
         (found,) = graded(address, ["seed_control"]).values()
     assert found.status is CheckStatus.ERROR
     assert "capacity" in found.evidence[0]
