@@ -84,6 +84,7 @@ class OrchestrationServer(Environment):  # type: ignore[misc]
     """
 
     SUPPORTS_CONCURRENT_SESSIONS = True
+    REQUIRES_SINGLE_THREAD_EXECUTOR = True  # one thread begins and ends all sessions, in place of one for each
 
     def __init__(self, shared: ServedEnvironment) -> None:
         super().__init__()

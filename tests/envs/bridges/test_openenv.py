@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import json
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -124,6 +126,17 @@ def test_many_sessions_at_once_are_apart(url: str, reference: Any) -> None:
         return await asyncio.gather(*(play(number) for number in range(64)))
 
     assert asyncio.run(all_of_them()) == [float(bool(number % 3)) for number in range(64)]
+
+
+def test_a_session_takes_no_thread_of_its_own(url: str) -> None:
+    async def threads_with(count: int) -> int:
+        async with contextlib.AsyncExitStack() as stack:
+            for _ in range(count):
+                client = await stack.enter_async_context(GenericEnvClient(base_url=url))
+                await client.reset(seed=0)
+            return threading.active_count()
+
+    assert asyncio.run(threads_with(9)) == asyncio.run(threads_with(1))
 
 
 def test_it_passes_openenvs_own_validation(url: str) -> None:
