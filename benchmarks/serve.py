@@ -1,42 +1,58 @@
-"""Measure `toolorchestra serve`: messages a second of many sessions at the same time, and what a session weighs.
+"""Measure `toolorchestra serve`: messages a second of many sessions at once, beside OpenEnv's own, and their memory.
 
-    python benchmarks/serve.py                              256 sessions for 10 seconds
-    python benchmarks/serve.py --sessions 64 --seconds 5
-    python benchmarks/serve.py --record                     the first, written to results/serve.json: on an idle machine
+    python benchmarks/serve.py              two minutes
+    python benchmarks/serve.py --record     the same, written to results/serve.json: on an idle machine
+    python benchmarks/serve.py --quick      a look
 
-It needs the extra `openenv`, in an environment of its own (`bash .ci/bridges openenv` makes one), and psutil. The
-server is a process of its own; the clients are OpenEnv's own, each with a session, in this process, so both share the
-machine's cores. Every client plays reference trajectories, text as a model writes it, and resets at the end of each. A
-reset counts as no message. The rewards are checked: every episode must be solved.
+It needs the extra `openenv`, in an environment of its own (`bash .ci/bridges openenv` makes one). A server is a process
+of its own; the clients are OpenEnv's own, each with a session, in this process, so both share the machine's cores.
+Every client plays reference trajectories, text as a model writes it, and resets at the end of each; a reset counts as
+no message, its time as the server's. The rewards are checked: every episode must be solved. Beside it the same clients
+send the same messages to a server of OpenEnv's own classes that returns them (`serve_echo.py`), once as uvicorn runs it
+by default and once as ours is run; the servers take turns in several rounds, of which the medians count. Then another
+server holds many more sessions at once, each of which takes a message. It exits with 1 below the rate, or above the
+memory, that are promised.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
-import re
+import os
+import resource
 import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
-import psutil
 import uvloop
-from harness import cli, free_port, provenance, write
+from harness import cli, free_port, median, resident, rounded, save
 from openenv.core import GenericEnvClient
 
 import toolorchestra  # noqa: F401 - registers the environments
 from toolorchestra.agents.policies.reference import OraclePolicy
 
+ENV = "ToolOrchestra-Restaurant-v0"
 SEEDS = 64
-LEAST_RATE = 1000.0
+SESSIONS, OPEN = 256, 4096
+LEAST_RATE, MOST_MEMORY = 1000.0, 4 * 2**30
+CONNECTING = 64
+"""Clients that connect at a time."""
+PACKAGES = ("toolorchestra", "openenv", "uvicorn", "uvloop", "wsproto", "fastapi", "websockets", "pydantic")
+ECHO = str(Path(__file__).with_name("serve_echo.py"))
+SERVE = ("-m", "toolorchestra", "serve", ENV, "--max-sessions", str(OPEN), "--port")
+SERVERS = {"toolorchestra": SERVE, "echo": (ECHO,), "echo, our settings": (ECHO, "--our-settings")}
+"""What Python runs for each server, its port apart."""
 
 
-def trajectories(env_id: str) -> list[list[str]]:
+def trajectories() -> list[list[str]]:
     """Return the messages of the reference trajectory of each seed."""
-    env, policy, found = gym.make(env_id), OraclePolicy(), []
+    env, policy, found = gym.make(ENV), OraclePolicy(), []
     for seed in range(SEEDS):
         observation, info = env.reset(seed=seed)
         policy.reset(env, observation, info)
@@ -50,49 +66,33 @@ def trajectories(env_id: str) -> list[list[str]]:
     return found
 
 
-async def play(url: str, first: int, known: list[list[str]], begun: asyncio.Event, stop: list[float]) -> list[float]:
-    """Play episodes until the time is up and return the seconds that each message took."""
-    waits: list[float] = []
-    async with GenericEnvClient(base_url=url) as client:
-        await client.reset(seed=first % SEEDS)
-        await begun.wait()
-        seed = first % SEEDS
-        while time.perf_counter() < stop[0]:
-            await client.reset(seed=seed)
-            total = 0.0
-            for message in known[seed]:
-                before = time.perf_counter()
-                result = await client.step({"message": message})
-                waits.append(time.perf_counter() - before)
-                total += result.reward or 0.0
-            assert result.done, f"seed {seed} is not over"
-            assert total == 1.0, f"seed {seed} was not solved"
-            seed = (seed + 1) % SEEDS
-    return waits
+class Server:
+    """A server in a process of its own.
 
+    Args:
+        words: What Python runs.
+        port: Where it listens.
+    """
 
-async def measure(url: str, sessions: int, seconds: float, known: list[list[str]], server: psutil.Process) -> Any:
-    """Return messages a second, latencies and memory."""
-    empty = server.memory_info().rss
-    begun, stop = asyncio.Event(), [0.0]
-    tasks = [asyncio.create_task(play(url, number, known, begun, stop)) for number in range(sessions)]
-    await asyncio.sleep(max(2.0, sessions / 50))
-    full = server.memory_info().rss
-    cpu = sum(server.cpu_times()[:2])
-    started = time.perf_counter()
-    stop[0] = started + seconds
-    begun.set()
-    waits = sorted(wait for played in await asyncio.gather(*tasks) for wait in played)
-    passed = time.perf_counter() - started
-    return {
-        "messages_a_second": round(len(waits) / passed, 1),
-        "messages": len(waits),
-        "seconds": round(passed, 2),
-        "latency_ms": {str(q): round(1000 * waits[int(len(waits) * q / 100)], 2) for q in (50, 95, 99)},
-        "server_microseconds_a_message": round(1e6 * (sum(server.cpu_times()[:2]) - cpu) / len(waits)),
-        "server_cpu_share": round((sum(server.cpu_times()[:2]) - cpu) / passed, 2),
-        "megabytes_a_session": round((full - empty) / sessions / 2**20, 2),
-    }
+    def __init__(self, words: tuple[str, ...], port: int) -> None:
+        self.url = f"http://127.0.0.1:{port}"
+        self.process = subprocess.Popen(
+            [sys.executable, *words, str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        while not listens(port):
+            assert self.process.poll() is None, f"{words} ended"
+            time.sleep(0.1)
+
+    @property
+    def cpu_seconds(self) -> float:
+        """CPU time so far."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="ascii").rpartition(") ")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    @property
+    def memory(self) -> int:
+        """Bytes of resident memory."""
+        return resident(process=self.process.pid)
 
 
 def listens(port: int) -> bool:
@@ -100,28 +100,134 @@ def listens(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def main(
-    env: str = "ToolOrchestra-Restaurant-v0", sessions: int = 256, seconds: float = 10.0, record: bool = False
-) -> bool:
-    known, port = trajectories(env), free_port()
-    command = [sys.executable, "-m", "toolorchestra", "serve", env, "--port", str(port)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-        try:
-            assert server.stdout is not None
-            assert re.match("Serving", server.stdout.readline())
-            while not listens(port):
-                assert server.poll() is None, "the server ended"
-                time.sleep(0.1)
-            url = f"http://127.0.0.1:{port}"
-            found = uvloop.run(measure(url, sessions, seconds, known, psutil.Process(server.pid)))
-        finally:
-            server.terminate()
-    found = {"env": env, "sessions": sessions, **found, "load_before": psutil.getloadavg()[0]}
+@contextlib.contextmanager
+def serving(*names: str) -> Iterator[list[Server]]:
+    """Start servers, and stop them in the end."""
+    servers: list[Server] = []
+    try:
+        for name in names:
+            servers.append(Server(SERVERS[name], free_port()))
+        yield servers
+    finally:
+        for server in servers:
+            server.process.terminate()
+            server.process.wait()
+
+
+@contextlib.asynccontextmanager
+async def connected(url: str, sessions: int) -> Any:
+    """Connect clients, and begin an episode with each."""
+    clients = [GenericEnvClient(base_url=url) for _ in range(sessions)]
+    gate = asyncio.Semaphore(CONNECTING)
+
+    async def begin(number: int) -> None:
+        async with gate:
+            await clients[number].connect()
+            await clients[number].reset(seed=number % SEEDS)
+
+    async def end(client: Any) -> None:
+        async with gate:
+            await client.close()
+
+    try:
+        await asyncio.gather(*map(begin, range(sessions)))
+        yield clients
+    finally:
+        await asyncio.gather(*map(end, clients))
+
+
+async def play(client: Any, seed: int, known: list[list[str]], until: float, reward: float) -> list[float]:
+    """Play episodes until the time is up, each of which must have the reward; return the seconds of each message."""
+    waits: list[float] = []
+    while time.perf_counter() < until:
+        await client.reset(seed=seed)
+        total = 0.0
+        for message in known[seed]:
+            before = time.perf_counter()
+            result = await client.step({"message": message})
+            waits.append(time.perf_counter() - before)
+            total += result.reward or 0.0
+        assert total == reward, f"seed {seed} was rewarded with {total}"
+        seed = (seed + 1) % SEEDS
+    return waits
+
+
+async def rate(server: Server, seconds: float, known: list[list[str]], reward: float) -> dict[str, float]:
+    """Return messages a second of sessions at once, their latencies, and the server's CPU time."""
+    async with connected(server.url, SESSIONS) as clients:
+        cpu, started = server.cpu_seconds, time.perf_counter()
+        played = (
+            play(client, number % SEEDS, known, started + seconds, reward) for number, client in enumerate(clients)
+        )
+        waits = sorted(wait for one in await asyncio.gather(*played) for wait in one)
+        passed, cpu = time.perf_counter() - started, server.cpu_seconds - cpu
+    latency = {f"latency_ms_{q}": 1000 * waits[int(len(waits) * q / 100)] for q in (50, 95, 99)}
+    return {
+        "messages_a_second": len(waits) / passed,
+        **latency,
+        "server_microseconds_a_message": 1e6 * cpu / len(waits),
+        "server_cpu_share": cpu / passed,
+    }
+
+
+async def hold(server: Server, sessions: int, known: list[list[str]]) -> dict[str, float]:
+    """Return what a server with open sessions weighs, and how long a message to each of them takes in all."""
+    empty, begun = server.memory, time.perf_counter()
+    async with connected(server.url, sessions) as clients:
+        opened = time.perf_counter()
+        told = await asyncio.gather(
+            *(client.step({"message": known[number % SEEDS][0]}) for number, client in enumerate(clients))
+        )
+        answered, full = time.perf_counter(), server.memory
+    assert all(one.observation["messages"] or one.done for one in told), "a session did not answer"
+    return {
+        "sessions": sessions,
+        "gigabytes": full / 2**30,
+        "megabytes_a_session": (full - empty) / sessions / 2**20,
+        "seconds_to_open": opened - begun,
+        "seconds_to_answer": answered - opened,
+    }
+
+
+def raise_open_files(wanted: int) -> None:
+    """Allow this process, and the servers that it starts, so many open files.
+
+    Raises:
+        SystemExit: The system forbids it.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < wanted:
+        raise SystemExit(f"{wanted} open files are needed, and the system allows {hard}: raise it with `ulimit -Hn`.")
+    if soft != resource.RLIM_INFINITY:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
+
+
+def main(record: bool = False, quick: bool = False) -> bool:
+    """Measure, and with `record` write it down."""
+    sessions, rounds, seconds = (256, 1, 2.0) if quick else (OPEN, 3, 5.0)
+    raise_open_files(sessions + 256)
+    known, load = trajectories(), os.getloadavg()[0]
+    rates: dict[str, list[dict[str, float]]] = {name: [] for name in SERVERS}
+    with serving(*SERVERS) as servers:
+        for _ in range(rounds):
+            for name, server in zip(SERVERS, servers, strict=True):
+                reward = 1.0 if name == "toolorchestra" else 0.0
+                rates[name].append(uvloop.run(rate(server, seconds, known, reward)))
+    with serving("toolorchestra") as (server,):
+        held = uvloop.run(hold(server, sessions, known))
+    found = {
+        "env": ENV,
+        "sessions": SESSIONS,
+        "rounds": rounds,
+        "servers": {name: rounded(median(one), 2) for name, one in rates.items()},
+        "open": rounded(held, 2),
+        "load_before": round(load, 2),
+    }
     print(json.dumps(found, indent=2))
     if record:
-        packages = ("toolorchestra", "openenv", "uvicorn", "uvloop", "wsproto", "fastapi", "websockets", "pydantic")
-        write("serve", found | provenance(*packages))
-    return bool(found["messages_a_second"] < LEAST_RATE)
+        save("serve", found, *PACKAGES)
+    slow = found["servers"]["toolorchestra"]["messages_a_second"] < LEAST_RATE
+    return bool(slow or held["gigabytes"] * 2**30 > MOST_MEMORY)
 
 
 if __name__ == "__main__":

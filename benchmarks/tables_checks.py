@@ -293,3 +293,35 @@ def audits(record: str = "rfc008") -> str:
         )
     heads = "environment|pass / fail / do not apply:|episodes:|floor:|best adversary:|gap:|solved by adversaries:|fails"
     return markdown(heads, rows)
+
+
+SERVERS = {
+    "toolorchestra": "`toolorchestra serve`",
+    "echo": "echo of OpenEnv's classes, uvicorn's defaults",
+    "echo, our settings": "the same, run as ours is",
+}
+
+
+def serve() -> str:
+    """Messages a second of a served environment and of a server that does nothing but answer."""
+    rows = [
+        [SERVERS[name], f"{one['messages_a_second']:,.0f}"]
+        + [f"{one[f'latency_ms_{q}']:.0f}" for q in (50, 95, 99)]
+        + [f"{one['server_microseconds_a_message']:.0f}"]
+        for name, one in read("serve", {"servers": {}})["servers"].items()
+    ]
+    latencies = "|".join(f"{name}, ms:" for name in ("median", "95 %", "99 %"))
+    return markdown(f"server|messages a second:|{latencies}|its CPU time a message, µs:", rows)
+
+
+def serve_open() -> str:
+    """What many open sessions weigh."""
+    one = read("serve", {}).get("open")
+    rows = one and [
+        [
+            f"{one['sessions']:,}", f"{one['gigabytes']:.1f} GiB", f"{one['megabytes_a_session']:.2f} MiB",
+            f"{one['seconds_to_open']:.0f} s", f"{one['seconds_to_answer']:.1f} s",
+        ]
+    ]  # fmt: skip
+    titles = "sessions:|memory of the server:|of a session:|time to open all:|time to answer a message of each:"
+    return markdown(titles, rows or [])
