@@ -134,12 +134,12 @@ class PlayedGrader:
             return result("skip", ["the environment is not running"])
         try:
             evidence = _evidence(subject.running.base_url)
+            with closing(evidence.subject):  # ends the sessions that this grader begins
+                found = GRADERS[self.check_id](evidence, subject.manifest.reward.range)
         except OptionError as error:
             return result("skip", [str(error)])
         except Exception as error:  # of the server, or on the way to it: such as one with room for one session
             return result("error", [f"the environment could not be played: {why(error)}"])
-        with closing(evidence.subject):  # ends the sessions that this grader begins
-            found = GRADERS[self.check_id](evidence, subject.manifest.reward.range)
         return result(found.status, found.evidence, found.measured, found.remediation)
 
 
