@@ -65,7 +65,9 @@ def audited(name: str, options: Options) -> dict[str, Any]:
     for one in report.results:
         if one.status in ("fail", "error"):
             print("   ", one.check_id, *one.evidence[:1], flush=True)
-    return {**provenance(), **summary(report, time.process_time() - began)}
+    packages = ("gem-llm", "reasoning-gym", "textworld", "textworld-express") if name in OTHERS else ()
+    own = ("toolorchestra", "gymnasium", "pettingzoo", "msgspec", "numpy")
+    return {**provenance(*own, *packages), **summary(report, time.process_time() - began)}
 
 
 def main(options: Options) -> bool:

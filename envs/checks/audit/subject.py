@@ -254,7 +254,7 @@ class AuditSubject:
             [sys.executable, "-c", f"from {__name__} import _replay_for_parent; _replay_for_parent()"],
             input=work,
             capture_output=True,
-            env={**os.environ, "PYTHONHASHSEED": "4242"},
+            env={**os.environ, "PYTHONHASHSEED": "4242", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             check=False,
         )
         if done.returncode:
