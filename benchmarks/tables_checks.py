@@ -308,7 +308,7 @@ def serve() -> str:
         [SERVERS[name], f"{one['messages_a_second']:,.0f}"]
         + [f"{one[f'latency_ms_{q}']:.0f}" for q in (50, 95, 99)]
         + [f"{one['server_microseconds_a_message']:.0f}"]
-        for name, one in read("serve", {"servers": {}})["servers"].items()
+        for name, one in read("serve")["servers"].items()
     ]
     latencies = "|".join(f"{name}, ms:" for name in ("median", "95 %", "99 %"))
     return markdown(f"server|messages a second:|{latencies}|its CPU time a message, µs:", rows)
@@ -316,12 +316,19 @@ def serve() -> str:
 
 def serve_open() -> str:
     """What many open sessions weigh."""
-    one = read("serve", {}).get("open")
-    rows = one and [
-        [
-            f"{one['sessions']:,}", f"{one['gigabytes']:.1f} GiB", f"{one['megabytes_a_session']:.2f} MiB",
-            f"{one['seconds_to_open']:.0f} s", f"{one['seconds_to_answer']:.1f} s",
-        ]
+    one = read("serve")["open"]
+    row = [
+        f"{one['sessions']:,}", f"{one['gigabytes']:.2f} GiB", f"{one['megabytes_a_session']:.2f} MiB",
+        f"{one['seconds_to_open']:.0f} s", f"{one['seconds_to_answer']:.1f} s",
     ]  # fmt: skip
     titles = "sessions:|memory of the server:|of a session:|time to open all:|time to answer a message of each:"
-    return markdown(titles, rows or [])
+    return markdown(titles, [row])
+
+
+def tau2() -> str:
+    """Calls a second in τ²-bench's worlds, and of their packages' own functions and servers."""
+    worlds = {name: read("tau2")[name] for name in ("retail", "airline")}
+    ways = ("environment", "session", "functions", "server")
+    rows = [[name, *(f"{one['calls_per_second'][way]:,.0f}" for way in ways)] for name, one in worlds.items()]
+    titles = "an environment's episode:|a session without one:|their functions:|their server:"
+    return markdown(f"world|{titles}", rows)
