@@ -15,7 +15,7 @@ import gymnasium as gym
 
 from toolorchestra.agents.policies.base import Info, Policy
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
-from toolorchestra.envs.multiagent.views import CurrentAgentEnv, SingleAgentEnv
+from toolorchestra.envs.multiagent.views import AgentView
 from toolorchestra.envs.registration import protocol_module
 from toolorchestra.toolscale.common.errors import OptionError
 from toolorchestra.toolscale.tasks.task import Task
@@ -60,31 +60,14 @@ def teacher_of(env: MultiAgentEnv) -> Teacher:
 
 
 class ViewTeacher(Policy):
-    """The teacher of a protocol as the one agent that acts in a view (`SingleAgentEnv`)."""
+    """The teacher of a protocol as the policy that acts in a view: for one agent, or for each in its turn."""
 
     privileged = True  # it reads the task
 
     def reset(self, env: gym.Env[Any, Any], observation: str, info: Info) -> None:
         """Begin an episode."""
         super().reset(env, observation, info)
-        assert isinstance(env.unwrapped, SingleAgentEnv), "it acts in the view of one agent"
-        self._team = env.unwrapped.multi_agent_env
-        self._teacher = teacher_of(self._team)
-
-    def act(self, observation: str, info: Info) -> str:
-        """Return the right message."""
-        return self._teacher.teach(self._team.play)
-
-
-class TeamTeacher(Policy):
-    """The teacher of a protocol as the one policy of all agents (`CurrentAgentEnv`)."""
-
-    privileged = True
-
-    def reset(self, env: gym.Env[Any, Any], observation: str, info: Info) -> None:
-        """Begin an episode."""
-        super().reset(env, observation, info)
-        assert isinstance(env.unwrapped, CurrentAgentEnv), "it acts for all agents of an environment"
+        assert isinstance(env.unwrapped, AgentView), "it acts in a view"
         self._team = env.unwrapped.multi_agent_env
         self._teacher = teacher_of(self._team)
 

@@ -138,6 +138,16 @@ def with_tools(text: str, tools: Sequence[Mapping[str, Any]]) -> str:
     return f"<tools>\n{listed}\n</tools>\n\n{text}"
 
 
+def seeded_rows(count: int, seed: int = 0, **columns: Any) -> list[dict[str, Any]]:
+    """Return rows of a data set for a trainer: an empty prompt, a seed of its own from `seed` on, and `columns`.
+
+    >>> seeded_rows(1, seed=7, split="train")
+    [{'prompt': [{'role': 'user', 'content': ''}], 'seed': 7, 'split': 'train'}]
+    """
+    prompt = [{"role": "user", "content": ""}]
+    return [{"prompt": prompt, "seed": one, **columns} for one in range(seed, seed + count)]
+
+
 def require_full_schemas(options: Mapping[str, Any], shows: str) -> None:
     """Raise an `OptionError` if an environment's options list tools in its messages; `shows` does so itself."""
     if options.get("schemas", "full") != "full":

@@ -16,7 +16,7 @@ from typing import Any
 
 from skyrl_gym.envs.base_text_env import BaseTextEnv
 
-from toolorchestra.envs.bridges.served import CHOICES, Observed, Served, with_tools
+from toolorchestra.envs.bridges.served import CHOICES, Observed, Served, seeded_rows, with_tools
 from toolorchestra.envs.records.unjudged import no_answer_after
 from toolorchestra.toolscale.common.errors import OptionError
 
@@ -105,8 +105,4 @@ def rows(env: str, count: int, seed: int = 0, **chosen: Any) -> list[dict[str, A
         seed: Seed of the first one.
         chosen: Choices at each reset, such as ``split="train"``.
     """
-    prompt = [{"role": "user", "content": ""}]
-    return [
-        {"prompt": prompt, "env_class": "toolorchestra", "env": env, "seed": one, **chosen}
-        for one in range(seed, seed + count)
-    ]
+    return seeded_rows(count, seed, env_class="toolorchestra", env=env, **chosen)

@@ -29,7 +29,7 @@ from typing import Any
 
 from toolorchestra.envs.base import OrchestrationEnv
 from toolorchestra.envs.bridges.callables import ToolSignature, described
-from toolorchestra.envs.bridges.served import require_full_schemas
+from toolorchestra.envs.bridges.served import require_full_schemas, seeded_rows
 from toolorchestra.envs.environment_names import make_named
 from toolorchestra.envs.records.episode import ORCHESTRATOR, Episode
 from toolorchestra.toolscale.answers.typed_answers import SUBMIT
@@ -140,8 +140,7 @@ class ToolMethodsFactory:
         >>> environment("ToolOrchestra-Restaurant-v0").rows(1, seed=7, split="train")
         [{'prompt': [{'role': 'user', 'content': ''}], 'seed': 7, 'split': 'train'}]
         """
-        empty = [{"role": "user", "content": ""}]
-        return [{"prompt": empty, "seed": one, **reset_options} for one in range(seed, seed + count)]
+        return seeded_rows(count, seed, **reset_options)
 
     @functools.cached_property
     def _class(self) -> type[ToolMethods]:

@@ -6,7 +6,7 @@
 - `several_agents`: the checks of environments of several agents.
 - `failures`: `check_failures`, for environments of others too: whose failure the end of an episode is.
 - `reverification`: `reverify`, which judges recorded episodes anew.
-- `report`: what checks report.
+- `report`: what checks report; `other_processes`: work that they give to other processes.
 """
 
 import lazy_loader

@@ -6,10 +6,8 @@ import contextlib
 import dataclasses
 import hashlib
 import io
-import os
 import pickle
 import random
-import subprocess
 import sys
 import warnings
 from collections import Counter
@@ -27,6 +25,7 @@ from toolorchestra.agents.policies.registry import make_policy
 from toolorchestra.envs.base import OrchestrationEnv
 from toolorchestra.envs.checks.attacks import attacks_finding, exploit_finding, share
 from toolorchestra.envs.checks.hostile import HostileCheck
+from toolorchestra.envs.checks.other_processes import done_elsewhere, packed_for_others
 from toolorchestra.envs.checks.report import CheckVerdict, Finding, Progress
 from toolorchestra.envs.checks.wording import wording_finding
 from toolorchestra.envs.sources.questions import try_answers
@@ -173,31 +172,7 @@ class _ConsultingPolicy(NoisyOraclePolicy):
 def _played_elsewhere(subject: Subject, count: int, hash_seed: str) -> list[tuple[str, str]]:
     """Let another process play the same episodes, with another order of sets."""
     work = packed_for_others(subject.env_id, subject.kwargs, count, subject.seed)
-    done = subprocess.run(
-        [sys.executable, "-c", "from toolorchestra.envs.checks.one_agent import _play_for_parent; _play_for_parent()"],
-        input=work,
-        capture_output=True,
-        env={**os.environ, "PYTHONHASHSEED": hash_seed},
-        check=False,
-    )
-    if done.returncode:
-        last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
-        raise RuntimeError(f"The other process ended with code {done.returncode}: {' '.join(last)}")
-    return msgspec.json.decode(done.stdout, type=list[tuple[str, str]])
-
-
-def packed_for_others(*work: Any) -> bytes:
-    """Return what another process needs to work on an environment with these arguments.
-
-    Raises:
-        OptionError: An argument cannot be sent there.
-    """
-    try:
-        return pickle.dumps(work)
-    except (pickle.PicklingError, TypeError, AttributeError) as error:
-        raise OptionError(
-            f"The environment's arguments cannot be sent to another process ({error}): give names or folders."
-        ) from None
+    return msgspec.json.decode(done_elsewhere(_play_for_parent, work, hash_seed), type=list[tuple[str, str]])
 
 
 def _play_for_parent() -> None:

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from toolorchestra.envs.checks.one_agent import CHECKS, DIVIDED, Subject, packed_for_others
+from toolorchestra.envs.checks.one_agent import CHECKS, DIVIDED, Subject
+from toolorchestra.envs.checks.other_processes import packed_for_others
 from toolorchestra.envs.checks.report import CheckResult, Finding, Progress, run_check
 from toolorchestra.envs.checks.several_agents import check_multiagent
 from toolorchestra.toolscale.workers.units import Executor, Unit

@@ -14,7 +14,7 @@ from uuid import uuid4
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopOutput
 from verl.utils.profiler import simple_timer
 
-from toolorchestra.envs.bridges.served import CHOICES, Observed, Served
+from toolorchestra.envs.bridges.served import CHOICES, Observed, Served, seeded_rows
 
 ATTEMPTS = 3
 
@@ -109,5 +109,4 @@ def rows(env: str, count: int, seed: int = 0, **chosen: Any) -> list[dict[str, A
         seed: Seed of the first one.
         chosen: Choices at each reset, such as ``split="train"``.
     """
-    same = {"prompt": [{"role": "user", "content": ""}], "agent_name": "toolorchestra", "data_source": env, "env": env}
-    return [{**same, "seed": one, **chosen} for one in range(seed, seed + count)]
+    return seeded_rows(count, seed, agent_name="toolorchestra", data_source=env, env=env, **chosen)

@@ -15,6 +15,7 @@ from toolorchestra.envs.checks.audit.subject import AuditSubject, Trial, as_text
 from toolorchestra.envs.checks.environment import check_environment
 from toolorchestra.envs.checks.report import CheckResult, Progress
 from toolorchestra.envs.environment_names import resolve
+from toolorchestra.envs.records.unjudged import error_text
 from toolorchestra.toolscale.domain import Domain
 
 REPLAYED = 24
@@ -118,8 +119,8 @@ def _verified(subject: AuditSubject, tell: Progress) -> dict[str, CheckResult]:
     """Run the library's own checks of verification, which know the tasks."""
     if not isinstance(subject.env, OrchestrationEnv):
         return {}
-    worlds = {subject.env.source.world(task).name: subject.env.source.world(task) for task in subject.tasks}
-    names = ["attacks", "exploit"] if all(isinstance(world, Domain) for world in worlds.values()) else ["verifier"]
+    in_domains = all(isinstance(subject.env.source.world(task), Domain) for task in subject.tasks)
+    names = ["attacks", "exploit"] if in_domains else ["verifier"]
     env_id, named = resolve(subject.name)
     report = check_environment(env_id, checks=names, seed=subject.seed, progress=tell, **{**named, **subject.options})
     return {result.name: result for result in report.results}
@@ -141,7 +142,7 @@ def _replay(found: Evidence, tell: Progress) -> None:
     try:
         found.again[ELSEWHERE] = subject.replay_elsewhere(found.original)
     except Exception as error:  # what cannot be sent there, or fails there, is a finding
-        found.broken = f"{type(error).__name__}: {error}"
+        found.broken = error_text(error)
 
 
 def _beside(subject: AuditSubject, trials: Sequence[Trial]) -> Iterator[Any]:
@@ -165,4 +166,4 @@ def _steps(env: Any, trial: Trial) -> Iterator[Any]:
             observation, reward, terminated, truncated, _ = env.step(action)
             yield as_text(observation), reward, bool(terminated), bool(truncated)
     except Exception as error:
-        yield f"{type(error).__name__}: {error}", 0.0, False, False
+        yield error_text(error), 0.0, False, False

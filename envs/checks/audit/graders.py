@@ -21,6 +21,7 @@ from toolorchestra.envs.checks.audit.panel import SECRETS
 from toolorchestra.envs.checks.audit.subject import MAX_TURNS, Case, Trial, as_text, begun, is_number, mean
 from toolorchestra.envs.multiagent.views import CurrentAgentEnv
 from toolorchestra.envs.records.episode import Episode
+from toolorchestra.envs.records.unjudged import error_text
 from toolorchestra.toolscale.common.errors import ToolOrchestraError
 from toolorchestra.toolscale.domain import SPLITS
 
@@ -411,7 +412,7 @@ def _first(lines: Sequence[str]) -> list[str]:
 
 def why(error: Exception) -> str:
     """Return an exception in words."""
-    return str(error) if isinstance(error, ToolOrchestraError) else f"{type(error).__name__}: {error}"
+    return str(error) if isinstance(error, ToolOrchestraError) else error_text(error)
 
 
 GRADERS: dict[str, Grader] = {

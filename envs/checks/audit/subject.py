@@ -6,10 +6,8 @@ class or function that makes one.
 
 from __future__ import annotations
 
-import os
 import pickle
 import random
-import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
@@ -24,12 +22,14 @@ from toolorchestra.agents.policies.base import Policy
 from toolorchestra.agents.policies.registry import own_module, policy_class
 from toolorchestra.envs.base import OrchestrationEnv
 from toolorchestra.envs.checks.audit.host_calls import host_calls
+from toolorchestra.envs.checks.other_processes import done_elsewhere, packed_for_others
 from toolorchestra.envs.environment_names import make_named
 from toolorchestra.envs.external import ExternalEnv
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.multiagent.views import CurrentAgentEnv
+from toolorchestra.envs.records.unjudged import error_text
 from toolorchestra.envs.registration import is_multiagent, make_multiagent
-from toolorchestra.envs.teachers import TeamTeacher, teacher_of
+from toolorchestra.envs.teachers import ViewTeacher, teacher_of
 from toolorchestra.toolscale.common.errors import OptionError
 from toolorchestra.toolscale.tasks.task import Task
 
@@ -40,6 +40,7 @@ SEEDS = 100
 PRACTICE = 8
 """Episodes on which the search tries each of its answers."""
 FIRST_PRACTICE_SEED = 1_000_000
+_MAX_ERROR = 250  # characters
 
 
 class Case(NamedTuple):
@@ -198,7 +199,7 @@ class AuditSubject:
         except OptionError:
             return None
         known = [Case(number, {"task_id": task.id}) for number, task in enumerate(self.tasks) if teacher.knows(task)]
-        return (TeamTeacher(), known[: len(self.cases)]) if known else None
+        return (ViewTeacher(), known[: len(self.cases)]) if known else None
 
     # ------------------------------------------------------------------------------------------------ episodes
 
@@ -235,7 +236,7 @@ class AuditSubject:
                 if trial.over and "outcome" in info:
                     trial.solved = info["outcome"] == "solved"
             except Exception as error:
-                trial.error = f"{type(error).__name__}: {str(error)[:200]}"
+                trial.error = error_text(error)[:_MAX_ERROR]
         trial.host = list(asked)
         return trial
 
@@ -246,21 +247,8 @@ class AuditSubject:
             OptionError: The arguments of the environment cannot be sent there.
             RuntimeError: The other process failed.
         """
-        try:
-            work = pickle.dumps((self.name, self.options, [(one.case, one.actions) for one in trials]))
-        except (pickle.PicklingError, TypeError, AttributeError) as error:
-            raise OptionError(f"The environment's arguments cannot be sent to another process: {error}.") from None
-        done = subprocess.run(
-            [sys.executable, "-c", f"from {__name__} import _replay_for_parent; _replay_for_parent()"],
-            input=work,
-            capture_output=True,
-            env={**os.environ, "PYTHONHASHSEED": "4242", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-            check=False,
-        )
-        if done.returncode:
-            last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
-            raise RuntimeError(f"The other process ended with code {done.returncode}: {' '.join(last)}")
-        found: list[list[Any]] = pickle.loads(done.stdout)
+        work = packed_for_others(self.name, self.options, [(one.case, one.actions) for one in trials])
+        found: list[list[Any]] = pickle.loads(done_elsewhere(_replay_for_parent, work, "4242"))
         return found
 
 
