@@ -25,7 +25,7 @@ from toolorchestra.toolscale.synth.tables.names_file import DomainNames
 from toolorchestra.toolscale.synth.tables.sampling import MAX_ROWS_IN_ALL, sample
 from toolorchestra.toolscale.synth.tables.sqlite_file import SqliteTable, read_sqlite
 from toolorchestra.toolscale.synth.tables.tables import Column, Table, bare, counts_on, is_rate, is_unique
-from toolorchestra.toolscale.synth.tables.values import spelled
+from toolorchestra.toolscale.synth.tables.values import offsets_of, spelled
 
 MAX_CHOICES = 12
 """Values of a category."""
@@ -83,15 +83,19 @@ def _drafted(source: SqliteTable, name: str, called: DomainNames, notes: list[st
     naming = {part.lower() for parts in (source.key, *source.uniques) if len(parts) == 1 for part in parts}
     naming |= {part.lower() for parts, _, _ in source.references for part in parts}
     cells = list(zip(*source.rows, strict=True)) or [()] * len(source.columns)
+    to_utc = len(set().union(*map(offsets_of, cells))) > 1
     for raw, values in zip(source.columns, cells, strict=True):
         wanted = called.column(source.name, raw.name)
         wanted = f"{one}_id" if wanted.lower() in ("id", "pk", "key", "rowid") else wanted
         column = snake_case(wanted, columns, "column")
         cells_called = [called.value(value) for value in values] if called.values else values
-        found = spelled(column, raw.declared, cells_called, names_rows=raw.name.lower() in naming)
+        names_rows = raw.name.lower() in naming
+        found = spelled(column, raw.declared, cells_called, names_rows=names_rows, to_utc=to_utc)
         if found is None:
             notes.append(f"The column {source.name}.{raw.name} holds BLOBs and was left out.")
             continue
+        if found.note:
+            notes.append(f"{source.name}.{raw.name}: {found.note}.")
         nullable = None in found.values if values else not raw.not_null
         default = called.sql_value(raw.default) if raw.default and raw.default[0] == "'" else raw.default
         columns[column] = Column(column, raw.name, found.type, found.shape, nullable, default=default)
