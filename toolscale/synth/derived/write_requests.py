@@ -274,8 +274,10 @@ class WriteRequests(Requester):
         if numbers:
             return f"(SELECT coalesce(max({cell}), 0) + 1 {rows} 1{same})"
         free, present = fresh_values(table, column), table.present(column.name)
-        if not column.is_date:  # the parts of other rows will do
-            free = [*(times_of_day(column, present) if column.kind == "time" else dict.fromkeys(present)), *free][:60]
+        if column.kind == "time":
+            free = [time for time in times_of_day(column, present) if time <= max(present)]
+        elif not column.is_date:  # the parts of other rows will do
+            free = [*dict.fromkeys(present), *free][:60]
         among = f"SELECT g.value, (g.key + t.n) % {len(free) or 1} AS place FROM json_each({_json(free)}) g"
         among += f" WHERE NOT EXISTS (SELECT 1 {rows} {cell} = g.value{same})"
         return f"(SELECT value FROM ({among}) ORDER BY place LIMIT 1)" if free else None

@@ -85,7 +85,7 @@ class WriteTools(ToolMaker):
             return "NULL"
         if column is table.status and (begins := default_state(column)) is not None:
             return literal(begins)
-        if column.is_date and column.required and _TODAY.search(column.name):
+        if column.is_date and column.required and not column.unique and _TODAY.search(column.name):
             return dated(column, ":today")
         if (column.is_number or column.kind == "flag") and column.default and re.fullmatch(r"\d{1,6}", column.default):
             return column.default
@@ -145,7 +145,8 @@ class WriteTools(ToolMaker):
         guards = []
         for column in table.columns.values():
             if column.unique and column.name in given:
-                guards.append(self._guard("free", table, column=column))
+                value = dated(column, f":{column.name}")
+                guards.append(self._guard("free", table, column=column, value=value))
                 self.box.rules.append(f"No two {in_words(table.many)} have the same {column.words}.")
         if not table.generated:
             guards.append(self._guard("new_key", table))
@@ -186,7 +187,7 @@ class WriteTools(ToolMaker):
             rule = f"The {column.words} of {an(in_words(table.one))} can be changed only while {life.words}."
             self.box.rules.append(rule)
         if column.unique:
-            guards.append(self._guard("free", table, column=column))
+            guards.append(self._guard("free", table, column=column, value=value))
         if column.is_text and not column.traits.check:
             guards.append(self._guard("given", table, name=name, label=column.words))
         for tokens in table.checks:

@@ -29,8 +29,9 @@ _NOTE = "note|comment|description|remark|reason|summary|bio|text|body|message|de
 _PHONE = r"phone|mobile|fax|(?:^|_)(?:tel|telefon|handy)(?:_|$)"
 _STOCK = "stock|quantity|capacity|seats|level|units|hours|limit|points|credits"
 _AHEAD = "due|expir|until|end|held|scheduled|start|appointment|deadline|valid|deliver|arriv|depart|check|event"
-_PLACE = r"(?:^|_)(?:lat|latitude|lon|lng|long|longitude|coord|coords|coordinates?)(?:_|$)"
+_PLACE = r"latitude|longitude|coordinate|(?:^|_)(?:lat|lon|lng|long|coords?)(?:_|$)"
 _SHARE = r"(?:^|_)(?:percent|percentage|pct|prozent|ratio|share|tax_rate|vat|mwst)(?:_|$)"
+_NO_PERSON = "^(?!.*(?:first|last|given|family|sur|fore|vor|nach)_?name)"
 _DAY = ", YYYY-MM-DD"
 _SAME_DAY = "date({0}, '+0 days') IS {0}"  # SQLite takes the 30th of February
 _CLOCK = "strftime('%H:%M', {0}) IS {0}"
@@ -111,7 +112,7 @@ def kinds() -> dict[str, tuple[ColumnKind, ...]]:
         ColumnKind("url", "text", holds=_all(r"(?:https?://|www\.)\S+"), asked=3),
         ColumnKind("phone", "text", _PHONE, _all(r"\+?[\d\s()/.x-]{5,30}"), asked=3, change=4, renewed=True),
         ColumnKind("coordinates", "text", holds=_all(r"-?\d{1,3}\.\d+[,; ]\s*-?\d{1,3}\.\d+"), asked=6),
-        ColumnKind("category", "text", holds=_repeat, of="plain", asked=0, change=2),
+        ColumnKind("category", "text", _NO_PERSON, _repeat, of="plain", asked=0, change=2),
         ColumnKind("duration", "text", "duration|length|runtime|dauer", _all(r"\d{1,3}(?::[0-5]\d){1,2}"), asked=3),
         ColumnKind("time", "text", holds=_all(clock), asked=3, format="time", check=_CLOCK, hint=", HH:MM"),
         ColumnKind("note", "text", holds=_are_long, of="plain", change=1),
