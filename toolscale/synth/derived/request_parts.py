@@ -246,5 +246,4 @@ class Requester:
 
 def measure_of(table: Table) -> Column | None:
     """Return the first column of numbers by which rows can be compared."""
-    numbers = (c for c in table.columns.values() if c.is_number and c.can_be_compared and not c.unique)
-    return next(numbers, None)
+    return next((c for c in table.columns.values() if c.is_number and c.can_be_compared and not c.unique), None)

@@ -95,12 +95,9 @@ class ToolMaker:
             target, to = column.target
             parent, stem = in_words(self.tables[target].one), in_words(column.name.removesuffix("_id"))
             return f"{parent} id" if stem in (parent, in_words(to)) else f"{in_words(to)} of the {stem}"
-        if column.name in table.key:
-            return (
-                f"{one} id"
-                if len(table.key) == 1 and column.name.endswith("_id")
-                else column.words + column.traits.hint
-            )
+        if column.in_key:
+            own_id = len(table.key) == 1 and column.name.endswith("_id")
+            return f"{one} id" if own_id else column.words + column.traits.hint
         return f"{column.words} of the {one}{column.traits.hint}"
 
     def _keys(self, table: Table) -> dict[str, ParameterSpec]:

@@ -278,7 +278,9 @@ class WriteRequests(Requester):
             free = [time for time in times_of_day(column, present) if time <= max(present)]
         elif not column.is_date:  # the parts of other rows will do
             free = [*dict.fromkeys(present), *free][:60]
-        among = f"SELECT g.value, (g.key + t.n) % {len(free) or 1} AS place FROM json_each({_json(free)}) g"
+        among = (
+            f"SELECT g.value, (g.key + t.n) % {len(free) or 1} AS place FROM json_each({literal(json.dumps(free))}) g"
+        )
         among += f" WHERE NOT EXISTS (SELECT 1 {rows} {cell} = g.value{same})"
         return f"(SELECT value FROM ({among}) ORDER BY place LIMIT 1)" if free else None
 
@@ -329,11 +331,8 @@ def _detail(table: Table, column: Column, value: str, parts: Parts) -> str:
 
 def _one_of(values: Sequence[Any], number: str) -> str | None:
     """Return the SQL of one of some values, by the number of the row from 1, or None if there are none."""
-    return f"({_json(values)} ->> (({number} - 1) % {len(values)}))" if values else None
-
-
-def _json(values: Sequence[Any]) -> str:
-    return literal(json.dumps(values, ensure_ascii=False))
+    items = literal(json.dumps(values, ensure_ascii=False))
+    return f"({items} ->> (({number} - 1) % {len(values)}))" if values else None
 
 
 def _never_after(table: Table, first: Column, second: Column) -> bool:

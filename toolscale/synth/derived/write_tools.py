@@ -135,10 +135,8 @@ class WriteTools(ToolMaker):
     def _fits(self, table: Table, column: Column, *, optional: bool = False) -> GuardSpec:
         """Return the guard that a value is a date or a time, as its column has."""
         name, what = column.name, "date" if column.is_date else "time"
-        unless = f":{name} IS NULL OR " if optional else ""
-        return self._guard(
-            "fits", table, name=name, checked=column.traits.check.format(f":{name}"), what=what, unless=unless
-        )
+        checked = (f":{name} IS NULL OR " if optional else "") + column.traits.check.format(f":{name}")
+        return self._guard("fits", table, name=name, checked=checked, what=what)
 
     def _uniqueness_guards(self, table: Table, given: list[str]) -> list[GuardSpec]:
         """Return the guards that what a new row must not share is free."""

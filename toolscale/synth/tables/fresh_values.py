@@ -10,7 +10,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain, count, islice, pairwise
+from itertools import chain, count, cycle, islice, pairwise
 from typing import Any
 
 from toolorchestra.toolscale.synth.tables.tables import Column, Table
@@ -77,7 +77,7 @@ def _emails(column: Column, present: Sequence[str]) -> Iterator[str]:
     mark = max(sorted(set(marks)), key=marks.count, default="")
     halves = [(name.split(mark)[0], name.split(mark)[-1]) if mark else (name, name) for name in names]
     crossed = (f"{first}{mark or '.'}{last}" for first, last in _crossed(halves))
-    made = chain(_counted_on(names), () if mark else _texts(column, names), crossed)
+    made = chain(_counted_on(names) if _is_serial(names) or not mark else (), crossed)
     yield from (f"{name}@{domains[i % len(domains)]}" for i, name in enumerate(made))
 
 
@@ -91,8 +91,9 @@ def _urls(column: Column, present: Sequence[str]) -> Iterator[str]:
 
 def _codes(column: Column, present: Sequence[str]) -> Iterator[str]:
     """Yield codes that count on, or else have the shape of another: other digits, or the halves of two."""
-    yield from _counted_on(present)
-    yield from _with_other_digits(column, present)
+    if _is_serial(present):
+        yield from _counted_on(present)
+    yield from _with_other_digits(column, [value for value in present if re.search(r"\d", value)])
     alike = defaultdict(list)
     for value in present:
         alike[len(value)].append((value[: len(value) // 2], value[len(value) // 2 :]))
@@ -102,10 +103,7 @@ def _codes(column: Column, present: Sequence[str]) -> Iterator[str]:
 
 def _texts(column: Column, present: Sequence[str]) -> Iterator[str]:
     """Yield texts that count on, or begin like one and end like another that is written alike."""
-    matches = [match for value in present if (match := re.fullmatch(r"(.*\D)(\d{1,9})", value))]
-    if len(matches) == len(present):
-        highest = max(int(match[2]) for match in matches)
-        yield from (f"{match[1]}{highest + i}" for i, match in enumerate(matches, 1))
+    yield from _counted_on(present)
     alike = defaultdict(list)
     for words in (value.split(" ") for value in present):
         if 2 <= len(words) <= 6 and all(map(_WORD.fullmatch, words)):
@@ -114,15 +112,20 @@ def _texts(column: Column, present: Sequence[str]) -> Iterator[str]:
         yield from (f"{first} {last}" for first, last in _crossed(halves) if last not in first.split(" "))
 
 
-def _counted_on(values: Sequence[str]) -> list[str]:
-    """Return the texts that follow where all are one text with a number behind it, such as LB00042."""
-    prefix = values[0].rstrip("0123456789")
-    numbers = [value[len(prefix) :] for value in values if re.fullmatch(re.escape(prefix) + "[0-9]{1,15}", value)]
-    widths = {len(number) for number in numbers}
-    if len(numbers) < len(values) or (len(widths) > 1 and any(number[0] == "0" for number in numbers)):
-        return []
-    found = [f"{max(map(int, numbers)) + i:0{min(widths)}d}" for i in range(1, MAX_FRESH + 1)]
-    return [prefix + number for number in found if len(widths) > 1 or len(number) in widths]
+def _is_serial(values: Sequence[str]) -> bool:
+    return len({value.rstrip("0123456789") for value in values}) == 1
+
+
+def _counted_on(values: Sequence[str]) -> Iterator[str]:
+    """Yield texts that count on where all end with a number: LB00042, Story night 7."""
+    matches = [match for value in values if (match := re.fullmatch(r"(.*\D|)([0-9]{1,15})", value))]
+    widths = {len(match[2]) for match in matches}
+    if len(matches) < len(values) or (len(widths) > 1 and any(re.match(r"0\d", match[2]) for match in matches)):
+        return
+    for i, match in enumerate(islice(cycle(matches), MAX_FRESH), 1):
+        number = f"{max(int(one[2]) for one in matches) + i:0{min(widths)}d}"
+        if len(number) in widths or len(widths) > 1 or widths == {1}:
+            yield match[1] + number
 
 
 def _with_other_digits(column: Column, values: Sequence[str]) -> Iterator[str]:
@@ -130,8 +133,8 @@ def _with_other_digits(column: Column, values: Sequence[str]) -> Iterator[str]:
     for turn in range(1, 20):
         for value in values:
             places = [place for place, char in enumerate(value) if char in "0123456789"][-4:]
-            number = (int("0" + "".join(value[place] for place in places)) + 37 * turn) % 10 ** len(places)
-            other = dict(zip(places, f"{number:0{len(places) or 1}d}", strict=False))
+            number = (int("".join(value[place] for place in places)) + 37 * turn) % 10 ** len(places)
+            other = dict(zip(places, f"{number:0{len(places)}d}", strict=True))
             yield "".join(other.get(place, char) for place, char in enumerate(value))
 
 

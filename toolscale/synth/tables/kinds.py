@@ -92,8 +92,8 @@ def _are_shares(present: Sequence[Any]) -> bool:
 
 
 @functools.cache
-def kinds() -> dict[str, tuple[ColumnKind, ...]]:
-    """Return the kinds by name, in the order in which they are looked for; some are recognised in two ways."""
+def kinds() -> tuple[ColumnKind, ...]:
+    """Return the kinds in the order in which they are looked for; some are recognised in two ways."""
     words = word_lists()
     money = f"(?:{'|'.join(words.money)}|fine$)"
     summed = rf"(?:{'|'.join(words.summed)})s?(?:_|$)|^(?:number|num|no)_of_"
@@ -102,7 +102,7 @@ def kinds() -> dict[str, tuple[ColumnKind, ...]]:
     code = r"(?=.*\d|[A-Z]{2,12}$)[A-Za-z0-9]+(?:[-_/.:][A-Za-z0-9]+)*|(?=.*\d)[A-Z0-9]{1,8}(?: [A-Z0-9]{1,8})+"
     moment = "[12][0-9][0-9][0-9]-[01][0-9]-[0-3][0-9] [0-2][0-9]:[0-5][0-9]:[0-5][0-9]"
     moved: Any = {"change": 5, "change_named": _AHEAD, "format": "date", "check": _SAME_DAY, "hint": _DAY}
-    table = (
+    return (
         ColumnKind("date", "date", asked=1, compared=True, **moved),
         ColumnKind("moment", "datetime", of="key", check=f"{{0}} GLOB '{moment}'", hint=", YYYY-MM-DD HH:MM:SS"),
         ColumnKind("datetime", "datetime", asked=5, **moved),
@@ -128,7 +128,6 @@ def kinds() -> dict[str, tuple[ColumnKind, ...]]:
         ColumnKind("quantity", "number", summed, asked=4, summed=True, compared=True, change=3, change_named=_STOCK),
         ColumnKind("number", "number", asked=4, compared=True, change=3, change_named=_STOCK),
     )
-    return {kind.name: tuple(other for other in table if other.name == kind.name) for kind in table}
 
 
 def kind_of(name: str, shape: Shape, present: Sequence[Any], *, plain: bool, unique: bool) -> str:
@@ -139,18 +138,14 @@ def kind_of(name: str, shape: Shape, present: Sequence[Any], *, plain: bool, uni
     ['coordinate', 'identifier', 'money', 'price', 'quantity']
     """
     allowed = {"all": True, "key": not plain, "plain": plain, "shared": plain and not unique}
-    for ways in kinds().values():
-        for kind in ways:
-            fits = kind.shape == shape and allowed[kind.of] and re.search(kind.named, name)
-            if fits and kind.holds(present):
-                return kind.name
-    raise AssertionError(f"no kind is like {shape}")
+    ways = (kind for kind in kinds() if kind.shape == shape and allowed[kind.of] and re.search(kind.named, name))
+    return next(kind.name for kind in ways if kind.holds(present))
 
 
-def words_of(name: str, kind: str, present: Sequence[Any]) -> str:
+def words_of(name: str, shape: Shape, present: Sequence[Any]) -> str:
     """Return what a column's values are called: ``returned_on`` is the "date returned", ``born`` a "year born"."""
     words = in_words(name)
-    if kinds()[kind][0].shape in ("date", "datetime") and not _DATE_SAID.search(name):
+    if shape in ("date", "datetime") and not _DATE_SAID.search(name):
         return f"date {re.sub(r' (?:on|at)$', '', words)}"
     years = present and all(isinstance(value, int) and 1000 <= value < 2200 for value in present)
     return f"year {words}" if years and words.endswith(("ed", "born")) else words

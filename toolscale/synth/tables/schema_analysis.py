@@ -192,7 +192,7 @@ def _characterise(table: Table) -> None:
             column.kind = kind_of(column.name, shape, present, plain=column.is_plain, unique=column.unique)
         column.can_be_summed = column.traits.summed and column.is_plain
         column.can_be_compared = column.traits.compared and column.is_plain
-        column.words = words_of(column.name, column.kind, present)
+        column.words = words_of(column.name, shape, present)
         if column.kind == "category":
             column.choices = sorted(distinct, key=str)
     for tokens in table.checks:

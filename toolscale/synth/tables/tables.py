@@ -52,7 +52,7 @@ class Column:
     @property
     def traits(self) -> ColumnKind:
         """What may be done with values of its kind."""
-        return kinds()[self.kind][0]
+        return next(kind for kind in kinds() if kind.name == self.kind)
 
     @property
     def is_plain(self) -> bool:
