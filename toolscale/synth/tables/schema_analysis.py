@@ -95,7 +95,7 @@ def _drafted(source: SqliteTable, name: str, called: DomainNames, notes: list[st
             notes.append(f"The column {source.name}.{raw.name} holds BLOBs and was left out.")
             continue
         identifies = raw.name.lower() in referring | {part.lower() for part in source.key}
-        if is_secret(column, found, identifies=identifies):
+        if any(is_secret(known, found, identifies=identifies) for known in (column, snake_case(raw.name))):
             notes.append(f"{source.name}.{raw.name} looks like a secret: left out.")
             continue
         if found.note:

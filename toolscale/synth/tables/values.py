@@ -31,7 +31,7 @@ _DATED = re.compile(
     r"(?:^|_)(?:date|dated|day|at|on|time|timestamp|datetime|since|until|created|updated|born|dob)(?:_|$)"
 )
 _CORE_DATA = re.compile(r"z\w*(?:date|time|timestamp)\d*")  # as Apple's Core Data names its columns of moments
-_OFFSET = re.compile(r".*\d:\d\d(?:\.\d+)?\s*(Z|UTC|[+-]\d{2}:?\d{2})", re.IGNORECASE)
+_OFFSET = re.compile(r".{7,20}\d[T ]\d{1,2}:\d\d(?::\d\d(?:\.\d+)?)?\s*(Z|UTC|[+-]\d{2}:?\d{2})", re.IGNORECASE)
 _FLAG = re.compile(
     r"^(?:is|has|can|was|allows?|should)_|^(?:active|enabled|disabled|deleted|archived|paid|available|verified|visible"
     r"|published|confirmed|completed|done|approved|discontinued|blocked)$"
