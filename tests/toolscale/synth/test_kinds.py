@@ -76,6 +76,15 @@ CASES: dict[str, tuple[str, dict[str, list[Row]], dict[str, str]]] = {
         {"menu": rows_of(28, lambda i: (i + 1, f"2025-02-{i + 1:02d}", f"soup {i % 5}", 4.5 + i % 7))},
         {"menu.served": DATE},
     ),
+    "a date that others refer to": (
+        "CREATE TABLE calendar (day DATE PRIMARY KEY, name TEXT NOT NULL);"
+        "CREATE TABLE booking (id INTEGER PRIMARY KEY, date DATE NOT NULL REFERENCES calendar, room TEXT NOT NULL);",
+        {
+            "calendar": rows_of(28, lambda i: (f"2025-03-{i + 1:02d}", f"day {i}")),
+            "booking": rows_of(60, lambda i: (i, f"2025-03-{i % 28 + 1:02d}", "ABC"[i % 3])),
+        },
+        {"calendar.day": DATE, "booking.date": r"2025-03-\d\d"},
+    ),
     "moments in a key": (
         "CREATE TABLE sensor (id INTEGER PRIMARY KEY, name TEXT NOT NULL);"
         "CREATE TABLE reading (sensor_id INTEGER REFERENCES sensor, taken_at TIMESTAMP, heat REAL NOT NULL,"
@@ -326,8 +335,18 @@ ENTRIES = rows_of(60, lambda i: (i + 1, i % 4 + 1, 5.5 + i, ["EUR", "USD", "JPY"
             {"entry": [(*row[:3], ["kg", "piece"][row[0] % 2]) for row in ENTRIES]},
             True,
         ),
+        (
+            "CREATE TABLE entry (id INTEGER PRIMARY KEY, part INT, amount REAL, currency_rate REAL);",
+            {"entry": [(*row[:3], 1 + row[0] / 8) for row in ENTRIES]},
+            False,
+        ),
+        (
+            "CREATE TABLE entry (id INTEGER PRIMARY KEY, part INT, amount REAL, unit TEXT);",
+            {"entry": [(*row[:3], f"{row[0] % 4}B") for row in ENTRIES]},
+            False,
+        ),
     ],
-    ids=["its own currency", "codes of currencies", "one currency", "that of what it refers to", "units"],
+    ids=["its own", "codes", "one currency", "that of what it refers to", "units", "a rate", "apartments"],
 )  # fmt: skip
 def test_amounts_of_several_currencies_or_units_are_neither_added_up_nor_compared(
     script: str, rows: dict[str, list[Row]], mixed: bool, tmp_path: Path

@@ -85,7 +85,8 @@ class WriteTools(ToolMaker):
             return "NULL"
         if column is table.status and (begins := default_state(column)) is not None:
             return literal(begins)
-        if column.is_date and column.required and not column.unique and _TODAY.search(column.name):
+        shared = column.is_plain and not column.unique
+        if column.is_date and column.required and shared and _TODAY.search(column.name):
             return dated(column, ":today")
         if (column.is_number or column.kind == "flag") and column.default and re.fullmatch(r"\d{1,6}", column.default):
             return column.default

@@ -226,9 +226,12 @@ def _measures(table: Table, named: re.Pattern[str]) -> set[Any]:
     found: set[Any] = set()
     for column in table.columns.values():
         values = set(table.present(column.name))
+        if named is _CURRENCY:  # a rate of exchange is none
+            likely = not (column.is_number and column.is_plain)
+        else:  # nor are apartments, such as 4B
+            likely = column.type == "TEXT" and len(values) <= MAX_CHOICES and not re.search(r"\d", "".join(values))
         codes = named is _CURRENCY and values <= word_lists().currencies
-        named_so = named.search(column.name) and (named is _CURRENCY or column.kind == "category")
-        found |= values if codes or named_so else set()
+        found |= values if codes or (likely and named.search(column.name)) else set()
     return found
 
 
