@@ -240,6 +240,7 @@ def test_a_part_of_a_key_that_is_a_date_is_guarded_as_one(tmp_path: Path) -> Non
         ("zip", "number", [10115, 1067], "identifier"),
         ("model_year", "number", [1999, 2004], "identifier"),
         ("version", "number", [1, 2], "identifier"),
+        ("month", "number", [1, 12], "identifier"),
         ("number_of_rooms", "number", [3, 2], "quantity"),
         ("discount", "number", [0.05, 0.1], "rate"),
         ("tax_rate", "number", [7, 19], "rate"),

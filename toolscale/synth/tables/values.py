@@ -165,7 +165,7 @@ def _dates(name: str, values: Sequence[Any], names_rows: bool, to_utc: bool) -> 
         month_first = not any(int(part["a"]) > 12 for part in parts if part.get("a"))
         moments = _mapped(lambda value: _moment(value, month_first, to_utc), values)
         if offsets := sorted(offsets_of(present)):
-            kept = f"times are local ones, {offsets[0]} from UTC"
+            kept = "times are in UTC" if offsets[0] == "+00:00" else f"times are local ones, {offsets[0]} from UTC"
             note = f"times with offsets ({', '.join(offsets)}) were converted to UTC" if to_utc else kept
     elif whole and (hinted or (not names_rows and _spread(present, 40))) and all(map(_is_written_day, present)):
         moments, note = _mapped(lambda value: _moment(str(value), False), values), "numbers were read as days"
