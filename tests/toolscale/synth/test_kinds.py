@@ -392,6 +392,7 @@ TOKENS = [f"tok{i * 7919:012x}" for i in range(9)]
         ("pin_code", ["560001", "110001"], False),
         ("hash_tag", ["#summer", "#sale"], False),
         ("commit_sha", DIGESTS, False),
+        ("txid", DIGESTS, False),
         ("password_changed_at", ["2024-01-05"], False),
         ("has_password", [0, 1], False),
         ("secret_ingredient", ["thyme", "dill"], False),

@@ -49,7 +49,7 @@ _OWN_LOOKS = _all(
     r"|(?:sk|pk|rk)[-_]\w[\w-]{7,}|gh[pousr]_\w{8,}|xox[abpr]-\S+|AKIA[A-Z0-9]{12,}|eyJ[\w-]+\.[\w-]+\.[\w-]*"
 )
 _DIGEST = _all(r"(?i)[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64}|[0-9a-f]{128}")
-_NAMED_DIGEST = re.compile(r"(?:^|_)(?:id|uuid|guid|uid|commit|sha|revision|etag|ref|key|code)\d*(?:_|$)")
+_NAMED_DIGEST = re.compile(r"(?:^|_)(?:\w*id|commit|sha|revision|etag|ref|key|code)\d*(?:_|$)")
 _OPAQUE = _all(r"(?=\S*\d)(?=\S*[A-Za-z])[\w+/=.:-]{8,}|[A-Za-z0-9+/_-]{20,}={0,2}")
 _FEW_DIGITS = _all(r"\d{3,8}")
 _DATE_SAID = re.compile(r"dat|day|time|tag|zeit|fecha|jour|giorno")
