@@ -33,6 +33,7 @@ class WordLists(msgspec.Struct, frozen=True):
     money: tuple[str, ...]
     summed: tuple[str, ...]
     identifying: frozenset[str]
+    currencies: frozenset[str]
     sql: frozenset[str]
 
 

@@ -62,7 +62,7 @@ def _attach_composite(table: Table, parent: Table, pairs: Sequence[tuple[str, st
     for name in columns:
         column = table.columns[name]
         if column.kind == "number":
-            column.kind = "reference"
+            column.kind = "identifier"
     return True
 
 
@@ -84,7 +84,6 @@ def _attach(table: Table, column: Column, parent: Table, to: str, share: float) 
         return False
     table.data[column.name] = values
     column.type, column.references = goal.type, (parent.name, to)
-    column.kind = "key" if column.name in table.key else "reference"
     goal.unique = goal.unique or parent.key != (to,)
     return True
 
@@ -142,6 +141,6 @@ def ordered(tables: dict[str, Table], notes: list[str]) -> dict[str, Table]:
             waiting[name].composites.remove(composite)
         for column in ahead[name]:
             notes.append(f"{name}.{column.name} refers in a circle; it is a plain column.")
-            column.detach("key" if column.name in waiting[name].key else None)
+            column.references = None
         ordered[name] = waiting.pop(name)
     return ordered

@@ -107,7 +107,7 @@ def _sort_rows(table: Table, notes: list[str]) -> None:
                     later.append(i)
             if len(later) == len(waiting):  # they refer to one another in a circle
                 notes.append(f"{table.name}.{column.name} refers in a circle; it is a plain column.")
-                column.detach()
+                column.references = None
                 placed |= dict.fromkeys(later)
                 break
             waiting = later

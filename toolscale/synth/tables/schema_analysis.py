@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,18 +18,17 @@ from typing import Any
 from toolorchestra.toolscale.common.errors import DomainError
 from toolorchestra.toolscale.database.connection import Connection
 from toolorchestra.toolscale.database.sql import quote
-from toolorchestra.toolscale.requests.naming import in_words, singular, snake_case, word_lists
+from toolorchestra.toolscale.requests.naming import singular, snake_case, word_lists
 from toolorchestra.toolscale.synth.tables.foreign_keys import ordered, refer
+from toolorchestra.toolscale.synth.tables.kinds import MAX_CHOICES, is_secret, kind_of, words_of
 from toolorchestra.toolscale.synth.tables.names_file import DomainNames
 from toolorchestra.toolscale.synth.tables.sampling import MAX_ROWS_IN_ALL, sample
 from toolorchestra.toolscale.synth.tables.sqlite_file import SqliteTable, read_sqlite
-from toolorchestra.toolscale.synth.tables.tables import Column, Table, bare, counts_on, is_rate, is_unique
-from toolorchestra.toolscale.synth.tables.values import spelled
+from toolorchestra.toolscale.synth.tables.tables import Column, Table, bare, is_unique, numbered
+from toolorchestra.toolscale.synth.tables.values import offsets_of, spelled
 
-MAX_CHOICES = 12
-"""Values of a category."""
-
-_NOTE = re.compile(r"note|comment|description|remark|reason|summary|bio|text|body|message|details")
+_CURRENCY = re.compile(r"(?:^|_)(?:currency|currencies|waehrung|wahrung|devise|moneda|valuta)(?:_|$)")
+_UNIT = re.compile(r"(?:^|_)(?:unit|unit_name|unit_of_measure|uom|einheit)$")
 
 
 @dataclass
@@ -68,6 +66,7 @@ def analyse_schema(file: Path, names_file: Path | None = None, rows: int = MAX_R
     for table in tables.values():
         _characterise(table)
         _keep_checks(table, notes)
+    _mark_mixed(tables, notes)
     return SchemaAnalysis(tables, notes)
 
 
@@ -81,17 +80,26 @@ def _drafted(source: SqliteTable, name: str, called: DomainNames, notes: list[st
     data: dict[str, list[Any]] = {}
     renamed: dict[str, str] = {}
     naming = {part.lower() for parts in (source.key, *source.uniques) if len(parts) == 1 for part in parts}
-    naming |= {part.lower() for parts, _, _ in source.references for part in parts}
+    referring = {part.lower() for parts, _, _ in source.references for part in parts}
     cells = list(zip(*source.rows, strict=True)) or [()] * len(source.columns)
+    to_utc = len(set().union(*map(offsets_of, cells))) > 1
     for raw, values in zip(source.columns, cells, strict=True):
         wanted = called.column(source.name, raw.name)
         wanted = f"{one}_id" if wanted.lower() in ("id", "pk", "key", "rowid") else wanted
         column = snake_case(wanted, columns, "column")
         cells_called = [called.value(value) for value in values] if called.values else values
-        found = spelled(column, raw.declared, cells_called, names_rows=raw.name.lower() in naming)
+        found = spelled(
+            column, raw.declared, cells_called, names_rows=raw.name.lower() in naming | referring, to_utc=to_utc
+        )
         if found is None:
             notes.append(f"The column {source.name}.{raw.name} holds BLOBs and was left out.")
             continue
+        identifies = raw.name.lower() in referring | {part.lower() for part in source.key}
+        if any(is_secret(known, found, identifies=identifies) for known in (column, snake_case(raw.name))):
+            notes.append(f"{source.name}.{raw.name} looks like a secret: left out.")
+            continue
+        if found.note:
+            notes.append(f"{source.name}.{raw.name}: {found.note}.")
         nullable = None in found.values if values else not raw.not_null
         default = called.sql_value(raw.default) if raw.default and raw.default[0] == "'" else raw.default
         columns[column] = Column(column, raw.name, found.type, found.shape, nullable, default=default)
@@ -132,13 +140,13 @@ def _choose_key(table: Table, declared: tuple[str, ...], notes: list[str]) -> No
             table.take(list(first.values()))
     else:
         name = snake_case(f"{one}_id", table.columns)
-        table.columns = {name: Column(name, "", "INTEGER", "key", nullable=False)} | table.columns
+        table.columns = {name: Column(name, "", "INTEGER", "number", nullable=False)} | table.columns
         table.data = {name: list(range(1, table.size + 1))} | table.data
         key = (name,)
         notes.append(f"{table.source} has no primary key; its rows were numbered.")
     table.key = key
     for part in key:
-        table.columns[part].kind, table.columns[part].nullable = "key", False
+        table.columns[part].in_key, table.columns[part].nullable = True, False
 
 
 _PLAIN = re.compile(r"\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|'(?:[^']|'')*'|[<>=!]=?|<>|[-+*/%(),]|\|\|", re.DOTALL)
@@ -173,46 +181,58 @@ def _characterise(table: Table) -> None:
         present = table.present(column.name)
         may_lack = not table.size or len(present) < table.size
         column.nullable = column.nullable and may_lack and column.name not in table.key
-        distinct = Counter(present)
+        distinct = set(present)
         declared = any((column.name,) == unique for unique in table.uniques)
-        column.unique = column.name not in table.key and (column.unique or declared) and len(distinct) == len(present)
+        column.unique = not column.in_key and (column.unique or declared) and len(distinct) == len(present)
         column.required = not column.nullable
-        column.words = _words(column, present)
-        if column.kind == "text":
-            longest = max(map(len, present), default=0)
-            repeats = len(distinct) <= MAX_CHOICES and len(present) >= 3 * len(distinct)
-            if repeats and present and longest <= 30:
-                column.kind, column.choices = "category", sorted(distinct, key=str)
-            elif longest > 80 or (_NOTE.search(column.name) and not column.unique):
-                column.kind = "note"
-        elif column.kind == "number" and _is_money(column, present):
-            column.kind = "money"
+        shape = column.traits.shape
+        if not column.is_plain and not column.is_date:  # what names a row is no answer to yes or no
+            shape = "text" if column.type == "TEXT" else "number"
+        if column.name not in table.paired or shape != "number":
+            column.kind = kind_of(column.name, shape, present, plain=column.is_plain, unique=column.unique)
+        column.can_be_summed = column.traits.summed and column.is_plain
+        column.can_be_compared = column.traits.compared and column.is_plain
+        column.words = words_of(column.name, shape, present)
+        if column.kind == "category":
+            column.choices = sorted(distinct, key=str)
     for tokens in table.checks:
         if len(tokens) > 4 and tokens[1:3] == ["IN", "("] and (found := table.columns.get(tokens[0].strip('"'))):
             choices = [token[1:-1].replace("''", "'") for token in tokens[3:-1:2] if token[0] == "'"]
-            if found.kind in ("category", "text") and len(choices) == len(tokens[3:-1:2]) <= 2 * MAX_CHOICES:
+            words = found.is_plain and (found.is_text or found.kind == "category")
+            if words and len(choices) == len(tokens[3:-1:2]) <= 2 * MAX_CHOICES:
                 found.kind = "category"
                 found.choices = choices + [value for value in found.choices if value not in choices]
     if len(table.key) == 1 and not table.columns[table.key[0]].references:
-        table.generated = counts_on(table)
+        table.generated = numbered(table) is not None
     table.describe()
 
 
-def _is_money(column: Column, present: Sequence[Any]) -> bool:
-    """Whether numbers are amounts of money: their name says so, and they are no rates."""
-    if column.name.endswith("_id") or is_rate(column, present):
-        return False
-    return bool(re.search("|".join(word_lists().money) + "|fine$", column.name))
+def _mark_mixed(tables: Mapping[str, Table], notes: list[str]) -> None:
+    """Mark amounts in several currencies or units, of the table itself or else of what its rows refer to."""
+    for table in tables.values():
+        parents = [tables[column.target[0]] for column in table.references]
+        for named, kinds in ((_CURRENCY, ("money", "price")), (_UNIT, ("price", "quantity", "number"))):
+            said = [_measures(table, named)]
+            said = said if said[0] else [_measures(parent, named) for parent in parents]
+            for column in table.columns.values() if max(map(len, said), default=0) > 1 else ():
+                if column.kind in kinds and column.can_be_compared:
+                    column.can_be_summed = column.can_be_compared = False
+                    what = "currencies" if named is _CURRENCY else "units"
+                    notes.append(f"{table.name}.{column.name} is in several {what}: neither added up nor compared.")
 
 
-def _words(column: Column, present: Sequence[Any]) -> str:
-    """Return what a column's values are called: ``returned_on`` is the "date returned", ``born`` a "year born"."""
-    words = in_words(column.name)
-    if column.is_date and not re.search(r"dat|day|time|tag|zeit|fecha|jour|giorno", words):
-        return f"date {re.sub(r' (?:on|at)$', '', words)}"
-    number = column.type == "INTEGER" and column.kind == "number" and present
-    years = number and min(present) >= 1000 and max(present) < 2200
-    return f"year {words}" if years and words.endswith(("ed", "born")) else words
+def _measures(table: Table, named: re.Pattern[str]) -> set[Any]:
+    """Return the currencies or units in the columns of a table that are named so, or hold codes of currencies."""
+    found: set[Any] = set()
+    for column in table.columns.values():
+        values = set(table.present(column.name))
+        if named is _CURRENCY:  # a rate of exchange is none
+            likely = not (column.is_number and column.is_plain)
+        else:  # nor are apartments, such as 4B
+            likely = column.type == "TEXT" and len(values) <= MAX_CHOICES and not re.search(r"\d", "".join(values))
+        codes = named is _CURRENCY and values <= word_lists().currencies
+        found |= values if codes or (likely and named.search(column.name)) else set()
+    return found
 
 
 def _keep_checks(table: Table, notes: list[str]) -> None:
