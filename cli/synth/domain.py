@@ -56,7 +56,7 @@ class SynthDomainCommand(ModelOptions):
     hostile: int = 300
     """Hostile actions sent when it is validated."""
     verbose: Annotated[bool, arg(aliases=["-v"])] = False
-    """List what checks that passed tried and found; failures and notes are always listed."""
+    """List also what checks that passed tried and found, and all of what is only noted; failures are always listed."""
 
     def __post_init__(self) -> None:
         if self.llm is not None and self.from_sqlite is not None:
