@@ -36,6 +36,7 @@ from toolorchestra.toolscale.synth.derived.derive import derive_requests, derive
 from toolorchestra.toolscale.synth.derived.request_parts import Request
 from toolorchestra.toolscale.synth.derived.toolbox import Toolbox
 from toolorchestra.toolscale.synth.recipes import recipe_tables
+from toolorchestra.toolscale.synth.tables.notes import NoteKind
 from toolorchestra.toolscale.synth.tables.sampling import MAX_ROWS_IN_ALL
 from toolorchestra.toolscale.synth.tables.schema_analysis import SchemaAnalysis, analyse_schema
 from toolorchestra.toolscale.synth.tables.tables import Table
@@ -45,6 +46,11 @@ MAX_TASKS = 900
 """About how many tasks the derived intents make together."""
 _MIN_TASKS = 3  # tasks of an intent
 _HELD_OUT_EVERY = 6
+_NOTED: dict[NoteKind, str] = {
+    "left_out": "Left out",
+    "changed": "Not as in the file",
+    "inferred": "Inferred from names and values, not declared in the file",
+}
 _PLANNED = re.compile(r"due|requir|expir|until|end|held|schedul|valid|deadline|plan|event|birth|born|dob")
 
 
@@ -236,10 +242,10 @@ def _holds(domain: Domain, name: str, intent: IntentSpec) -> bool:
 
 
 def _write(spec: DomainSpec, found: SchemaAnalysis, folder: Path, file: Path) -> None:
-    notes = "".join(f"# - {' '.join(note.split())}\n" for note in dict.fromkeys(found.notes))
     head = f"# Made from the SQLite file {file.name!r}; yours to change. Build it with: toolorchestra build\n"
-    if notes:
-        head += f"# What is not as in the file:\n{notes}"
+    for kind, title in _NOTED.items():
+        if notes := found.notes.of(kind):
+            head += f"# {title}:\n" + "".join(f"# - {' '.join(note.split())}\n" for note in notes)
     parts = {part: getattr(spec, part) for part in ("name", "title", "today", "seed", "description")}
     text = head + dump_yaml(parts) + "\ntables:\n"
     for name, table in spec.tables.items():

@@ -6,13 +6,14 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from toolorchestra.toolscale.synth.tables.notes import Notes
 from toolorchestra.toolscale.synth.tables.sqlite_file import SqliteTable
 from toolorchestra.toolscale.synth.tables.tables import Column, CompositeReference, Table, is_unique
 
 _SELF = re.compile(r"parent|manager|supervisor|boss|reports_to|mentor|leader|referred_by|replaces|previous|successor")
 
 
-def refer(tables: dict[str, Table], sources: Sequence[SqliteTable], names: Mapping[str, str], notes: list[str]) -> None:
+def refer(tables: dict[str, Table], sources: Sequence[SqliteTable], names: Mapping[str, str], notes: Notes) -> None:
     """Find the references: those declared, then those that names and data imply."""
     by_source = {name.lower(): new for name, new in names.items()}
     for source in sources:
@@ -39,7 +40,7 @@ def refer(tables: dict[str, Table], sources: Sequence[SqliteTable], names: Mappi
     for table in tables.values():
         for column in table.columns.values():
             if column.references is None and (implied := _implied(table, column, tables)):
-                notes.append(f"{table.source}.{column.source} refers to {implied}, as its name and values say.")
+                notes.inferred(f"{table.source}.{column.source} refers to {implied}, as its name and values say.")
 
 
 def _attach_composite(table: Table, parent: Table, pairs: Sequence[tuple[str, str]]) -> bool:
@@ -121,7 +122,7 @@ def _names(column: str, parent: Table, key: str) -> bool:
     return column in wanted | {parent.name} or any(column.endswith(f"_{name}") for name in wanted)
 
 
-def ordered(tables: dict[str, Table], notes: list[str]) -> dict[str, Table]:
+def ordered(tables: dict[str, Table], notes: Notes) -> dict[str, Table]:
     """Return the tables with every one after those that it refers to; what keeps on in circles is cut."""
     ordered: dict[str, Table] = {}
     waiting = dict(tables)

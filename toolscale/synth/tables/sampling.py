@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from toolorchestra.toolscale.synth.tables.notes import Notes
 from toolorchestra.toolscale.synth.tables.tables import Column, Table
 
 MAX_ROWS = 1_500
@@ -13,7 +14,7 @@ MAX_ROWS_IN_ALL = 4_500
 """Rows kept of all tables together by default: every value is a word of the built-in model, which more words slow."""
 
 
-def sample(tables: Mapping[str, Table], notes: list[str], rows: int = MAX_ROWS_IN_ALL) -> None:
+def sample(tables: Mapping[str, Table], notes: Notes, rows: int = MAX_ROWS_IN_ALL) -> None:
     """Keep a bounded part of the rows, about so many `rows` in all, in which every reference finds its row."""
     for table in tables.values():
         _drop_dangling(table, tables, notes)
@@ -35,7 +36,7 @@ def sample(tables: Mapping[str, Table], notes: list[str], rows: int = MAX_ROWS_I
             while len(chosen) < bound:
                 chosen.add(next(even))
             _with_ancestors(table, chosen)
-            notes.append(f"Of the {table.total} rows of {table.source}, {len(chosen)} were kept.")
+            notes.left_out(f"Of the {table.total} rows of {table.source}, {len(chosen)} were kept.")
         table.take(sorted(chosen))
         for column in table.references:
             target, to = column.target
@@ -46,7 +47,7 @@ def sample(tables: Mapping[str, Table], notes: list[str], rows: int = MAX_ROWS_I
         _sort_rows(table, notes)
 
 
-def _drop_dangling(table: Table, tables: Mapping[str, Table], notes: list[str]) -> None:
+def _drop_dangling(table: Table, tables: Mapping[str, Table], notes: Notes) -> None:
     """Leave out references that find no row: the value where it may be missing, else the whole row."""
     while True:
         lost: set[int] = set()
@@ -58,7 +59,7 @@ def _drop_dangling(table: Table, tables: Mapping[str, Table], notes: list[str]) 
             if dangling and column.nullable:
                 table.data[column.name] = [None if i in dangling else value for i, value in enumerate(cells)]
                 count = f"{table.source}.{column.source}: {len(dangling)} values"
-                notes.append(f"{count} that refer to nothing were left out.")
+                notes.left_out(f"{count} that refer to nothing were left out.")
             else:
                 lost |= dangling
         for composite in table.composites:
@@ -66,7 +67,7 @@ def _drop_dangling(table: Table, tables: Mapping[str, Table], notes: list[str]) 
             lost |= {i for i, key in enumerate(composite.values(table)) if key is not None and key not in found}
         if not lost:
             return
-        notes.append(f"{len(lost)} rows of {table.source} refer to nothing and were left out.")
+        notes.left_out(f"{len(lost)} rows of {table.source} refer to nothing and were left out.")
         table.take([i for i in range(table.size) if i not in lost])
 
 
@@ -89,7 +90,7 @@ def _with_ancestors(table: Table, chosen: set[int]) -> None:
                 waiting.append(parent)
 
 
-def _sort_rows(table: Table, notes: list[str]) -> None:
+def _sort_rows(table: Table, notes: Notes) -> None:
     """Sort the rows by key, each after those of its own table that it refers to."""
     order = sorted(
         range(table.size), key=lambda i: tuple((str(type(v)), v) for v in (table.data[p][i] for p in table.key))

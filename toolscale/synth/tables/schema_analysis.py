@@ -22,6 +22,7 @@ from toolorchestra.toolscale.database.sql import quote
 from toolorchestra.toolscale.requests.naming import in_words, singular, snake_case, word_lists
 from toolorchestra.toolscale.synth.tables.foreign_keys import ordered, refer
 from toolorchestra.toolscale.synth.tables.names_file import DomainNames
+from toolorchestra.toolscale.synth.tables.notes import Notes
 from toolorchestra.toolscale.synth.tables.sampling import MAX_ROWS_IN_ALL, sample
 from toolorchestra.toolscale.synth.tables.sqlite_file import SqliteTable, read_sqlite
 from toolorchestra.toolscale.synth.tables.tables import Column, Table, bare, counts_on, is_rate, is_unique
@@ -38,7 +39,7 @@ class SchemaAnalysis:
     """The tables in the order of their references, and what was changed or left out."""
 
     tables: dict[str, Table]
-    notes: list[str]
+    notes: Notes
 
 
 def analyse_schema(file: Path, names_file: Path | None = None, rows: int = MAX_ROWS_IN_ALL) -> SchemaAnalysis:
@@ -47,7 +48,7 @@ def analyse_schema(file: Path, names_file: Path | None = None, rows: int = MAX_R
     Raises:
         DomainError: A file cannot be read, or holds nothing that a domain can be made of.
     """
-    notes: list[str] = []
+    notes = Notes()
     names: dict[str, str] = {}
     sources = read_sqlite(file)
     called = DomainNames(sources, names_file)
@@ -57,7 +58,7 @@ def analyse_schema(file: Path, names_file: Path | None = None, rows: int = MAX_R
     for source in sources:
         drafted = _drafted(source, names[source.name], called, notes)
         if drafted is None:
-            notes.append(f"The table {source.name!r} holds nothing but BLOBs and was left out.")
+            notes.left_out(f"The table {source.name!r} holds nothing but BLOBs and was left out.")
         else:
             tables[drafted.name] = drafted
     if not any(table.size for table in tables.values()):
@@ -74,7 +75,7 @@ def analyse_schema(file: Path, names_file: Path | None = None, rows: int = MAX_R
 # ------------------------------------------------------------------------------------------- tables one by one
 
 
-def _drafted(source: SqliteTable, name: str, called: DomainNames, notes: list[str]) -> Table | None:
+def _drafted(source: SqliteTable, name: str, called: DomainNames, notes: Notes) -> Table | None:
     """Return a table with its values in one spelling and a primary key; references are not known yet."""
     one = singular(name)
     columns: dict[str, Column] = {}
@@ -90,14 +91,14 @@ def _drafted(source: SqliteTable, name: str, called: DomainNames, notes: list[st
         cells_called = [called.value(value) for value in values] if called.values else values
         found = spelled(column, raw.declared, cells_called, names_rows=raw.name.lower() in naming)
         if found is None:
-            notes.append(f"The column {source.name}.{raw.name} holds BLOBs and was left out.")
+            notes.left_out(f"The column {source.name}.{raw.name} holds BLOBs and was left out.")
             continue
         nullable = None in found.values if values else not raw.not_null
         default = called.sql_value(raw.default) if raw.default and raw.default[0] == "'" else raw.default
         columns[column] = Column(column, raw.name, found.type, found.shape, nullable, default=default)
         data[column], renamed[raw.name.lower()] = found.values, column
     if source.computed:
-        notes.append(f"Computed columns of {source.name} were left out: {', '.join(source.computed)}.")
+        notes.left_out(f"Computed columns of {source.name} were left out: {', '.join(source.computed)}.")
     if not columns:
         return None
     uniques = [
@@ -113,7 +114,7 @@ def _drafted(source: SqliteTable, name: str, called: DomainNames, notes: list[st
     return table
 
 
-def _choose_key(table: Table, declared: tuple[str, ...], notes: list[str]) -> None:
+def _choose_key(table: Table, declared: tuple[str, ...], notes: Notes) -> None:
     """Give a table its primary key: the declared one, a column that serves as one, or a number of its own."""
     one = table.one
     key = declared
@@ -128,7 +129,7 @@ def _choose_key(table: Table, declared: tuple[str, ...], notes: list[str]) -> No
             if None not in values:
                 first.setdefault(values, i)
         if lost := table.size - len(first):
-            notes.append(f"Rows of {table.source} without a key, or with that of another: {lost}, left out.")
+            notes.left_out(f"Rows of {table.source} without a key, or with that of another: {lost}, left out.")
             table.take(list(first.values()))
     else:
         name = snake_case(f"{one}_id", table.columns)
@@ -215,7 +216,7 @@ def _words(column: Column, present: Sequence[Any]) -> str:
     return f"year {words}" if years and words.endswith(("ed", "born")) else words
 
 
-def _keep_checks(table: Table, notes: list[str]) -> None:
+def _keep_checks(table: Table, notes: Notes) -> None:
     """Keep the CHECKs that compile and that every row meets."""
     connection = sqlite3.connect(":memory:", factory=Connection)
     connection.execute(f"CREATE TABLE t ({', '.join(f'{quote(c.name)} {c.type}' for c in table.columns.values())})")
@@ -228,7 +229,7 @@ def _keep_checks(table: Table, notes: list[str]) -> None:
         except sqlite3.Error:
             broken = True
         if broken:
-            notes.append(f"A CHECK of {table.source} does not hold in the domain's spelling and was left out.")
+            notes.left_out(f"A CHECK of {table.source} does not hold in the domain's spelling and was left out.")
         else:
             kept.append(tokens)
     table.checks = kept
