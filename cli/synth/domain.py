@@ -36,6 +36,8 @@ class SynthDomainCommand(ModelOptions):
     """With --from-sqlite: keep the file's records, or sample new ones like them."""
     names: Annotated[Path | None, arg(metavar="FILE")] = None
     """With --from-sqlite: YAML file that says what tables, columns and texts are called, e.g. in English."""
+    references: Annotated[Path | None, arg(metavar="FILE")] = None
+    """With --from-sqlite: YAML file that says which columns refer to which, where the file does not."""
     rows: int = 4_500
     """With --from-sqlite: about how many rows of all tables together are kept."""
     title: Annotated[str | None, arg(metavar="TEXT")] = None
@@ -71,8 +73,9 @@ class SynthDomainCommand(ModelOptions):
                     "--title and --today are for a domain made here: give --llm BASE_URL or --from-sqlite FILE, or "
                     "write them into domain.yaml."
                 )
-        if self.names is not None and self.from_sqlite is None:
-            raise UsageError("--names is for --from-sqlite FILE: give that as well.")
+        for option in ("names", "references"):
+            if getattr(self, option) is not None and self.from_sqlite is None:
+                raise UsageError(f"--{option} is for --from-sqlite FILE: give that as well.")
         super().__post_init__()
         require_at_least(self.sizes, subjects=1, entries=10, tools=1, intents=1, tasks_per_intent=1, evolved=0)
         require_at_least(self, rows=50, k=1, random_episodes=1, hostile=1)
@@ -100,6 +103,7 @@ class SynthDomainCommand(ModelOptions):
                 today=self.today,
                 records=self.records,
                 names=self.names,
+                references=self.references,
                 rows=self.rows,
                 seed=self.seed,
             )

@@ -39,7 +39,7 @@ from toolorchestra.toolscale.synth.recipes import recipe_tables
 from toolorchestra.toolscale.synth.tables.notes import NoteKind
 from toolorchestra.toolscale.synth.tables.sampling import MAX_ROWS_IN_ALL
 from toolorchestra.toolscale.synth.tables.schema_analysis import SchemaAnalysis, analyse_schema
-from toolorchestra.toolscale.synth.tables.tables import Table
+from toolorchestra.toolscale.synth.tables.tables import Column, Table
 from toolorchestra.toolscale.validation.verifier_mutations import try_verifier
 
 MAX_TASKS = 900
@@ -63,6 +63,7 @@ def domain_from_sqlite(
     today: str | None = None,
     records: Literal["keep", "sample"] = "keep",
     names: Path | None = None,
+    references: Path | None = None,
     rows: int = MAX_ROWS_IN_ALL,
     seed: int = 0,
 ) -> None:
@@ -76,6 +77,7 @@ def domain_from_sqlite(
         today: Its date; by default the latest day on which something happened in the records.
         records: ``keep`` the records (a bounded part of them), or ``sample`` new ones like them.
         names: A YAML file of names in other words for tables, columns and texts (`names_file`).
+        references: A YAML file that says which columns refer to which (`references_file`).
         rows: About how many rows of all tables together are kept.
         seed: Seed of the domain.
 
@@ -88,7 +90,7 @@ def domain_from_sqlite(
             file=folder,
             remedy="Give another folder, or remove it.",
         )
-    found = analyse_schema(file, names, rows)
+    found = analyse_schema(file, names, rows, references)
     name = name or snake_case(file.stem, fallback="domain")
     title = title or in_words(name).capitalize()
     today = today or _today(found.tables.values())
@@ -135,7 +137,7 @@ def _table_spec(table: Table) -> TableSpec:
     columns = {
         name: ColumnSpec(
             type=column.type,
-            description="" if column.source in ("", name) else f"{column.source!r} in the database",
+            description=_described(column),
             nullable=column.nullable,
             unique=column.unique,
             references=".".join(column.references) if column.references else None,
@@ -153,6 +155,12 @@ def _table_spec(table: Table) -> TableSpec:
         foreign_keys=[ForeignKeySpec(columns=list(one.columns), references=one.target) for one in table.composites],
         indexes=[[column.name] for column in table.references if table.key[0] != column.name and not column.unique],
     )
+
+
+def _described(column: Column) -> str:
+    """Return what a column is called in the database, if otherwise, and whether its reference is only inferred."""
+    facts = [] if column.source in ("", column.name) else [f"{column.source!r} in the database"]
+    return "; ".join([*facts, "its reference is inferred"] if column.inferred else facts)
 
 
 def _sampled(found: SchemaAnalysis, specs: dict[str, TableSpec], today: str, seed: int) -> dict[str, TableSpec]:

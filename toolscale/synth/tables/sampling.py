@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from toolorchestra.toolscale.synth.tables.notes import Notes
@@ -12,6 +12,8 @@ MAX_ROWS = 1_500
 """Rows kept of one table."""
 MAX_ROWS_IN_ALL = 4_500
 """Rows kept of all tables together by default: every value is a word of the built-in model, which more words slow."""
+MAX_CUT = 0.02
+"""Share of a column's references to its own table that may close circles; with more, it refers to nothing."""
 
 
 def sample(tables: Mapping[str, Table], notes: Notes, rows: int = MAX_ROWS_IN_ALL) -> None:
@@ -71,7 +73,10 @@ def _drop_dangling(table: Table, tables: Mapping[str, Table], notes: Notes) -> N
         table.take([i for i in range(table.size) if i not in lost])
 
 
-def _own(table: Table) -> list[tuple[Column, dict[Any, int]]]:
+_Own = tuple[Column, dict[Any, int]]
+
+
+def _own(table: Table) -> list[_Own]:
     """Return the columns that refer to the table itself, with the position of the row for each of their values."""
     return [
         (column, {value: i for i, value in enumerate(table.data[column.target[1]])})
@@ -95,22 +100,58 @@ def _sort_rows(table: Table, notes: Notes) -> None:
     order = sorted(
         range(table.size), key=lambda i: tuple((str(type(v)), v) for v in (table.data[p][i] for p in table.key))
     )
-    for column, place in _own(table):
+    own, cut = _own(table), {column.name: 0 for column in table.references}
+    whole = dict(table.data)
+    while True:
         placed: dict[int, None] = {}
-        waiting = order
-        while waiting:
-            later = []
+        waiting, size = order, -1
+        while len(waiting) != size:
+            size, later = len(waiting), []
             for i in waiting:
-                value = table.data[column.name][i]
-                if value is None or place[value] in placed or place[value] == i:
+                if _blocked(table, own, i, placed) is None:
                     placed[i] = None
                 else:
                     later.append(i)
-            if len(later) == len(waiting):  # they refer to one another in a circle
-                notes.append(f"{table.name}.{column.name} refers in a circle; it is a plain column.")
-                column.detach()
-                placed |= dict.fromkeys(later)
-                break
             waiting = later
-        order = list(placed)
-    table.take(order)
+        if not waiting:
+            break
+        column, i = _circle(table, own, waiting, placed)
+        cut[column.name] += 1
+        present = sum(value is not None for value in whole[column.name])
+        if not column.required and cut[column.name] <= max(1, MAX_CUT * present):
+            cells = table.data[column.name]
+            table.data[column.name] = [None if j == i else value for j, value in enumerate(cells)]
+            column.nullable = True
+        else:
+            notes.changed(f"{table.name}.{column.name} refers in a circle; it is a plain column.")
+            column.detach()
+            own = [pair for pair in own if pair[0] is not column]
+            table.data[column.name], cut[column.name] = whole[column.name], 0
+    for name, count in cut.items():
+        if count:
+            notes.left_out(f"{table.name}.{name}: {count} values that close a circle of rows were left out.")
+    table.take(list(placed))
+
+
+def _blocked(table: Table, own: list[_Own], i: int, placed: Collection[int]) -> tuple[Column, int] | None:
+    """Return the first reference of a row to another of its table that is not placed, and that one's position."""
+    for column, place in own:
+        value = table.data[column.name][i]
+        if value is not None and place[value] != i and place[value] not in placed:
+            return column, place[value]
+    return None
+
+
+def _circle(table: Table, own: list[_Own], waiting: Sequence[int], placed: Collection[int]) -> tuple[Column, int]:
+    """Return the reference by which a circle of rows is cut: column and row; one that may be missing, if there is."""
+    trail: dict[int, Column] = {}
+    i = waiting[0]
+    while i not in trail:
+        blocked = _blocked(table, own, i, placed)
+        assert blocked is not None
+        trail[i], i = blocked[0], blocked[1]
+    rows = list(trail)
+    circle = rows[rows.index(i) :]
+    rank = {row: position for position, row in enumerate(waiting)}
+    row = min(circle, key=lambda row: (trail[row].required, rank[row]))
+    return trail[row], row

@@ -23,6 +23,7 @@ from toolorchestra.toolscale.requests.naming import in_words, singular, snake_ca
 from toolorchestra.toolscale.synth.tables.foreign_keys import ordered, refer
 from toolorchestra.toolscale.synth.tables.names_file import DomainNames
 from toolorchestra.toolscale.synth.tables.notes import Notes
+from toolorchestra.toolscale.synth.tables.references_file import GivenReferences
 from toolorchestra.toolscale.synth.tables.sampling import MAX_ROWS_IN_ALL, sample
 from toolorchestra.toolscale.synth.tables.sqlite_file import SqliteTable, read_sqlite
 from toolorchestra.toolscale.synth.tables.tables import Column, Table, bare, counts_on, is_rate, is_unique
@@ -42,8 +43,12 @@ class SchemaAnalysis:
     notes: Notes
 
 
-def analyse_schema(file: Path, names_file: Path | None = None, rows: int = MAX_ROWS_IN_ALL) -> SchemaAnalysis:
-    """Return what a SQLite file's tables mean, with about so many `rows`; a file of names says what they are called.
+def analyse_schema(
+    file: Path, names_file: Path | None = None, rows: int = MAX_ROWS_IN_ALL, references_file: Path | None = None
+) -> SchemaAnalysis:
+    """Return what a SQLite file's tables mean, with about so many `rows`.
+
+    A file of names says what they are called, a file of references which columns refer to which.
 
     Raises:
         DomainError: A file cannot be read, or holds nothing that a domain can be made of.
@@ -52,6 +57,7 @@ def analyse_schema(file: Path, names_file: Path | None = None, rows: int = MAX_R
     names: dict[str, str] = {}
     sources = read_sqlite(file)
     called = DomainNames(sources, names_file)
+    given = GivenReferences(sources, references_file)
     for source in sources:
         names[source.name] = called.table(source.name, names.values())
     tables: dict[str, Table] = {}
@@ -63,7 +69,7 @@ def analyse_schema(file: Path, names_file: Path | None = None, rows: int = MAX_R
             tables[drafted.name] = drafted
     if not any(table.size for table in tables.values()):
         raise DomainError("Expected a database with records; all of its tables are empty.", file=file)
-    refer(tables, sources, names, notes)
+    refer(tables, sources, names, given, notes)
     tables = ordered(tables, notes)
     sample(tables, notes, rows)
     for table in tables.values():
@@ -95,7 +101,9 @@ def _drafted(source: SqliteTable, name: str, called: DomainNames, notes: Notes) 
             continue
         nullable = None in found.values if values else not raw.not_null
         default = called.sql_value(raw.default) if raw.default and raw.default[0] == "'" else raw.default
-        columns[column] = Column(column, raw.name, found.type, found.shape, nullable, default=default)
+        columns[column] = Column(
+            column, raw.name, found.type, found.shape, nullable, default=default, required=raw.not_null
+        )
         data[column], renamed[raw.name.lower()] = found.values, column
     if source.computed:
         notes.left_out(f"Computed columns of {source.name} were left out: {', '.join(source.computed)}.")
@@ -138,8 +146,8 @@ def _choose_key(table: Table, declared: tuple[str, ...], notes: Notes) -> None:
         key = (name,)
         notes.append(f"{table.source} has no primary key; its rows were numbered.")
     table.key = key
-    for part in key:
-        table.columns[part].kind, table.columns[part].nullable = "key", False
+    for column in (table.columns[part] for part in key):
+        column.kind, column.nullable, column.required = "key", False, True
 
 
 _PLAIN = re.compile(r"\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|'(?:[^']|'')*'|[<>=!]=?|<>|[-+*/%(),]|\|\|", re.DOTALL)

@@ -36,6 +36,7 @@ class Column:
     default: str | None = None
     choices: list[Any] = field(default_factory=list)
     references: tuple[str, str] | None = None
+    inferred: bool = False
     required: bool = False
     words: str = ""
 
@@ -45,8 +46,13 @@ class Column:
         assert self.references is not None
         return self.references
 
+    def refer(self, table: str, to: str, *, in_key: bool) -> None:
+        """Make it a reference to a column of another table."""
+        self.references, self.kind = (table, to), "key" if in_key else "reference"
+
     def detach(self, kind: Kind | None = None) -> None:
         """Make a reference a plain column."""
+        self.inferred = False
         self.references, self.kind = None, kind or ("number" if self.type != "TEXT" else "text")
 
     @property
