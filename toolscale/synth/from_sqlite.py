@@ -35,6 +35,7 @@ from toolorchestra.toolscale.requests.naming import in_words, snake_case
 from toolorchestra.toolscale.synth.derived.derive import derive_requests, derive_tools
 from toolorchestra.toolscale.synth.derived.request_parts import Request
 from toolorchestra.toolscale.synth.derived.toolbox import Toolbox
+from toolorchestra.toolscale.synth.draft import is_untouched, marked
 from toolorchestra.toolscale.synth.recipes import recipe_tables
 from toolorchestra.toolscale.synth.tables.notes import NoteKind
 from toolorchestra.toolscale.synth.tables.sampling import MAX_ROWS_IN_ALL
@@ -46,6 +47,10 @@ MAX_TASKS = 900
 """About how many tasks the derived intents make together."""
 _MIN_TASKS = 3  # tasks of an intent
 _HELD_OUT_EVERY = 6
+_FILES = ("domain.yaml", "tools.yaml", "intents.yaml")
+_NAMES = (
+    "# What tables, columns and texts are called. To change names, edit them and make the domain anew with --names.\n"
+)
 _NOTED: dict[NoteKind, str] = {
     "left_out": "Left out",
     "changed": "Not as in the file",
@@ -66,8 +71,11 @@ def domain_from_sqlite(
     references: Path | None = None,
     rows: int = MAX_ROWS_IN_ALL,
     seed: int = 0,
-) -> None:
-    """Write the YAML of a domain made from a SQLite file: ``domain.yaml``, ``tools.yaml`` and ``intents.yaml``.
+) -> SchemaAnalysis:
+    """Write the YAML of a domain made from a SQLite file, and return what was found in that.
+
+    The files are ``domain.yaml``, ``tools.yaml``, ``intents.yaml``, and ``names.yaml``, which says what tables and
+    columns are called. What is there is replaced if it was written here and no person has changed it.
 
     Args:
         file: The database; it is only read.
@@ -84,9 +92,10 @@ def domain_from_sqlite(
     Raises:
         DomainError: The file cannot be read, holds too little, or the folder has a domain already.
     """
-    if (folder / "domain.yaml").exists():
+    there = [folder / name for name in _FILES if (folder / name).exists()]
+    if folder / "domain.yaml" in there and (changed := [path for path in there if not is_untouched(path)]):
         raise DomainError(
-            "Expected a folder without a domain; there is a domain.yaml in it.",
+            f"Expected a folder without a domain; there is a {changed[0].name} in it, written or changed by hand.",
             file=folder,
             remedy="Give another folder, or remove it.",
         )
@@ -109,6 +118,7 @@ def domain_from_sqlite(
     )
     spec = _with_intents(spec, derive_requests(found.tables, box), file)
     _write(spec, found, folder, file)
+    return found
 
 
 def _description(title: str, found: SchemaAnalysis, box: Toolbox) -> str:
@@ -260,23 +270,27 @@ def _write(spec: DomainSpec, found: SchemaAnalysis, folder: Path, file: Path) ->
         bare_spec = msgspec.to_builtins(replace(table, rows=[]))
         text += _indented(dump_yaml({name: bare_spec}), 2)
         if table.rows:
-            text += "    rows:\n" + "".join(f"      - {_row(row)}\n" for row in table.rows)
+            keys = {key: dump_yaml({key: 0})[: -len(": 0\n")] for key in table.columns}
+            text += "    rows:\n" + "".join(f"      - {_row(row, keys)}\n" for row in table.rows)
+    (folder / "domain.yaml").unlink(missing_ok=True)  # without it the folder is no domain
+    if not (folder / "names.yaml").exists() or is_untouched(folder / "names.yaml"):
+        write_whole(folder / "names.yaml", marked(_NAMES + dump_yaml(msgspec.to_builtins(found.names))))
     _write_section(folder / "tools.yaml", "tools", spec.tools, "What can be done; derived from the tables.")
     _write_section(folder / "intents.yaml", "intents", spec.intents, "What people ask; derived from the tables.")
-    write_whole(folder / "domain.yaml", text)  # last: without it the folder is no domain yet
+    write_whole(folder / "domain.yaml", marked(text))  # last: without it the folder is no domain yet
 
 
 def _write_section(file: Path, section: str, entries: Mapping[str, ToolSpec | IntentSpec], comment: str) -> None:
-    write_whole(file, f"# {comment}\n" + dump_yaml({section: msgspec.to_builtins(dict(entries))}))
+    write_whole(file, marked(f"# {comment}\n" + dump_yaml({section: msgspec.to_builtins(dict(entries))})))
 
 
 def _indented(text: str, spaces: int) -> str:
     return "".join(" " * spaces + line if line.strip() else line for line in text.splitlines(keepends=True))
 
 
-def _row(row: Mapping[str, Any]) -> str:
-    """Return a row as one line of YAML: JSON, with numbers as YAML reads them."""
-    return "{" + ", ".join(f"{key}: {_cell(value)}" for key, value in row.items()) + "}"
+def _row(row: Mapping[str, Any], keys: Mapping[str, str]) -> str:
+    """Return a row as one line of YAML: JSON, with numbers and the `keys` as YAML reads them."""
+    return "{" + ", ".join(f"{keys[key]}: {_cell(value)}" for key, value in row.items()) + "}"
 
 
 def _cell(value: Any) -> str:

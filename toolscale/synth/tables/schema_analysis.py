@@ -21,7 +21,8 @@ from toolorchestra.toolscale.database.connection import Connection
 from toolorchestra.toolscale.database.sql import quote
 from toolorchestra.toolscale.requests.naming import in_words, singular, snake_case, word_lists
 from toolorchestra.toolscale.synth.tables.foreign_keys import ordered, refer
-from toolorchestra.toolscale.synth.tables.names_file import DomainNames
+from toolorchestra.toolscale.synth.tables.framework_tables import without_framework_tables
+from toolorchestra.toolscale.synth.tables.names_file import DomainNames, GivenNames, all_names, is_spelled, read_names
 from toolorchestra.toolscale.synth.tables.notes import Notes
 from toolorchestra.toolscale.synth.tables.references_file import GivenReferences
 from toolorchestra.toolscale.synth.tables.sampling import MAX_ROWS_IN_ALL, sample
@@ -37,10 +38,11 @@ _NOTE = re.compile(r"note|comment|description|remark|reason|summary|bio|text|bod
 
 @dataclass
 class SchemaAnalysis:
-    """The tables in the order of their references, and what was changed or left out."""
+    """The tables in the order of their references, what was changed or left out, and what all things are called."""
 
     tables: dict[str, Table]
     notes: Notes
+    names: GivenNames
 
 
 def analyse_schema(
@@ -55,8 +57,9 @@ def analyse_schema(
     """
     notes = Notes()
     names: dict[str, str] = {}
-    sources = read_sqlite(file)
-    called = DomainNames(sources, names_file)
+    given_names = read_names(names_file)
+    sources = without_framework_tables(read_sqlite(file), given_names.tables, notes)
+    called = DomainNames(sources, given_names, names_file)
     given = GivenReferences(sources, references_file)
     for source in sources:
         names[source.name] = called.table(source.name, names.values())
@@ -75,7 +78,7 @@ def analyse_schema(
     for table in tables.values():
         _characterise(table)
         _keep_checks(table, notes)
-    return SchemaAnalysis(tables, notes)
+    return SchemaAnalysis(tables, notes, all_names(tables.values(), given_names))
 
 
 # ------------------------------------------------------------------------------------------- tables one by one
@@ -91,9 +94,7 @@ def _drafted(source: SqliteTable, name: str, called: DomainNames, notes: Notes) 
     naming |= {part.lower() for parts, _, _ in source.references for part in parts}
     cells = list(zip(*source.rows, strict=True)) or [()] * len(source.columns)
     for raw, values in zip(source.columns, cells, strict=True):
-        wanted = called.column(source.name, raw.name)
-        wanted = f"{one}_id" if wanted.lower() in ("id", "pk", "key", "rowid") else wanted
-        column = snake_case(wanted, columns, "column")
+        column = snake_case(called.column(source.name, raw.name, one), columns, "column")
         cells_called = [called.value(value) for value in values] if called.values else values
         found = spelled(column, raw.declared, cells_called, names_rows=raw.name.lower() in naming)
         if found is None:
@@ -109,6 +110,10 @@ def _drafted(source: SqliteTable, name: str, called: DomainNames, notes: Notes) 
         notes.left_out(f"Computed columns of {source.name} were left out: {', '.join(source.computed)}.")
     if not columns:
         return None
+    lost = [(source.name, name), *((column.source, column.name) for column in columns.values())]
+    lost = [(old, new) for old, new in lost if not is_spelled(old) and re.match(r"(?:table|column)_\d", new)]
+    if lost:
+        notes.changed(f"{', '.join(f'{old} is called {new}' for old, new in lost)}: its letters cannot be written.")
     uniques = [
         tuple(renamed[part.lower()] for part in parts)
         for parts in source.uniques
