@@ -22,6 +22,8 @@ from toolorchestra.toolscale.synth.sizes import Sizes
 
 if TYPE_CHECKING:
     from toolorchestra.toolscale.requests.filters import Solver, Stage
+    from toolorchestra.toolscale.synth.model_queries import ModelQueries
+    from toolorchestra.toolscale.synth.tables.schema_analysis import SchemaAnalysis
 
 
 @dataclass(kw_only=True)
@@ -61,9 +63,7 @@ class SynthDomainCommand(ModelOptions):
     """List what checks that passed tried and found; failures and notes are always listed."""
 
     def __post_init__(self) -> None:
-        if self.llm is not None and self.from_sqlite is not None:
-            raise UsageError("--llm and --from-sqlite both write the domain: give one of them.")
-        if self.llm is not None and (self.model is None or self.title is None):
+        if self.llm is not None and self.from_sqlite is None and (self.model is None or self.title is None):
             raise UsageError('--llm needs a model and a title: --model NAME --title "Public library".')
         if self.llm is None:
             if "llm" in self.solver:
@@ -82,21 +82,32 @@ class SynthDomainCommand(ModelOptions):
 
     def _run(self) -> int:
         """Write, build, filter and validate; return 1 when a check failed."""
+        from toolorchestra.cli.display.console import stdout_console
+        from toolorchestra.cli.display.synthesis import print_suggestion
+
         fills = self.llm is not None or self.from_sqlite is not None
         try:
             with Claim.of_folder(self.folder) if fills or self.folder.is_dir() else nullcontext():
-                return self._build(self._synthesise())
+                found = self._analyse()
+                code = self._build(self._synthesise())
         except KeyboardInterrupt:
             saved = f"What was answered is saved in {self.folder}; the same command goes on."
             print(f"\nInterrupted. {saved}", file=sys.stderr)
             return 130
+        if found is not None:
+            print_suggestion(stdout_console(), found.names, self.folder)
+        return code
 
-    def _synthesise(self) -> list[Stage]:
-        """Write the domain's YAML if --llm or --from-sqlite is given; return the stages of the report."""
-        if self.from_sqlite is not None:
-            from toolorchestra.toolscale.synth.from_sqlite import domain_from_sqlite
+    def _analyse(self) -> SchemaAnalysis | None:
+        """Write the domain's YAML from the file of --from-sqlite, if it is given, and print what was found in it."""
+        from toolorchestra.cli.display.console import stdout_console
+        from toolorchestra.cli.display.synthesis import print_notes
+        from toolorchestra.toolscale.synth.from_sqlite import domain_from_sqlite
 
-            domain_from_sqlite(
+        if self.from_sqlite is None:
+            return None
+        with self._queries() as queries:
+            found = domain_from_sqlite(
                 self.from_sqlite,
                 self.folder,
                 title=self.title,
@@ -106,8 +117,28 @@ class SynthDomainCommand(ModelOptions):
                 references=self.references,
                 rows=self.rows,
                 seed=self.seed,
+                queries=queries,
             )
+        print_notes(stdout_console(), found.notes)
+        return found
+
+    @contextmanager
+    def _queries(self) -> Iterator[ModelQueries | None]:
+        """Yield what asks the model of --llm for names, if there is one."""
+        from toolorchestra.cli.display.synthesis import synthesis_progress
+        from toolorchestra.toolscale.synth.name_question import queries_in
+
         if self.llm is None:
+            yield None
+            return
+        with ExitStack() as stack:
+            chat, update = stack.enter_context(self._chat()), stack.enter_context(synthesis_progress())
+            made = queries_in(self.folder, QuestionModel(chat), self._settings(self.seed), update)
+            yield stack.enter_context(made)
+
+    def _synthesise(self) -> list[Stage]:
+        """Let a model write the domain's YAML if --llm is given for that; return the stages of the report."""
+        if self.llm is None or self.from_sqlite is not None:
             return []
         from toolorchestra.cli.display.synthesis import synthesis_progress
         from toolorchestra.toolscale.synth.pipeline import report_stages, synthesise

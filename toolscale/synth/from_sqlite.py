@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -36,8 +36,11 @@ from toolorchestra.toolscale.synth.derived.derive import derive_requests, derive
 from toolorchestra.toolscale.synth.derived.request_parts import Request
 from toolorchestra.toolscale.synth.derived.toolbox import Toolbox
 from toolorchestra.toolscale.synth.draft import is_untouched, marked
+from toolorchestra.toolscale.synth.model_queries import ModelQueries, UnsettledError
+from toolorchestra.toolscale.synth.name_question import ask_names
 from toolorchestra.toolscale.synth.recipes import recipe_tables
-from toolorchestra.toolscale.synth.tables.notes import NoteKind
+from toolorchestra.toolscale.synth.tables.names_file import GivenNames, read_names
+from toolorchestra.toolscale.synth.tables.notes import NOTE_TITLES
 from toolorchestra.toolscale.synth.tables.sampling import MAX_ROWS_IN_ALL
 from toolorchestra.toolscale.synth.tables.schema_analysis import SchemaAnalysis, analyse_schema
 from toolorchestra.toolscale.synth.tables.tables import Column, Table
@@ -51,11 +54,6 @@ _FILES = ("domain.yaml", "tools.yaml", "intents.yaml")
 _NAMES = (
     "# What tables, columns and texts are called. To change names, edit them and make the domain anew with --names.\n"
 )
-_NOTED: dict[NoteKind, str] = {
-    "left_out": "Left out",
-    "changed": "Not as in the file",
-    "inferred": "Inferred from names and values, not declared in the file",
-}
 _PLANNED = re.compile(r"due|requir|expir|until|end|held|schedul|valid|deadline|plan|event|birth|born|dob")
 
 
@@ -71,6 +69,7 @@ def domain_from_sqlite(
     references: Path | None = None,
     rows: int = MAX_ROWS_IN_ALL,
     seed: int = 0,
+    queries: ModelQueries | None = None,
 ) -> SchemaAnalysis:
     """Write the YAML of a domain made from a SQLite file, and return what was found in that.
 
@@ -88,18 +87,16 @@ def domain_from_sqlite(
         references: A YAML file that says which columns refer to which (`references_file`).
         rows: About how many rows of all tables together are kept.
         seed: Seed of the domain.
+        queries: Queries of a model, which gives English names to what `names` does not name (`name_question`).
 
     Raises:
+        SynthesisError: The model's endpoint failed, or the budget is spent.
         DomainError: The file cannot be read, holds too little, or the folder has a domain already.
     """
-    there = [folder / name for name in _FILES if (folder / name).exists()]
-    if folder / "domain.yaml" in there and (changed := [path for path in there if not is_untouched(path)]):
-        raise DomainError(
-            f"Expected a folder without a domain; there is a {changed[0].name} in it, written or changed by hand.",
-            file=folder,
-            remedy="Give another folder, or remove it.",
-        )
+    _check_free(folder)
     found = analyse_schema(file, names, rows, references)
+    if queries is not None:
+        found = _renamed(found, queries, read_names(names), lambda given: analyse_schema(file, given, rows, references))
     name = name or snake_case(file.stem, fallback="domain")
     title = title or in_words(name).capitalize()
     today = today or _today(found.tables.values())
@@ -119,6 +116,28 @@ def domain_from_sqlite(
     spec = _with_intents(spec, derive_requests(found.tables, box), file)
     _write(spec, found, folder, file)
     return found
+
+
+def _check_free(folder: Path) -> None:
+    """Refuse a folder with a domain that a person wrote or changed."""
+    there = [folder / name for name in _FILES if (folder / name).exists()]
+    if folder / "domain.yaml" in there and (changed := [path for path in there if not is_untouched(path)]):
+        raise DomainError(
+            f"Expected a folder without a domain; there is a {changed[0].name} in it, written or changed by hand.",
+            file=folder,
+            remedy="Give another folder, or remove it.",
+        )
+
+
+def _renamed(
+    found: SchemaAnalysis, queries: ModelQueries, given: GivenNames, analyse: Callable[[GivenNames], SchemaAnalysis]
+) -> SchemaAnalysis:
+    """Return the analysis with a model's names, or as it was with a note."""
+    try:
+        return analyse(ask_names(queries, found.names, given))
+    except UnsettledError as error:
+        found.notes.changed(f"The model gave no names that can be used, and all names are as they were: {error}")
+        return found
 
 
 def _description(title: str, found: SchemaAnalysis, box: Toolbox) -> str:
@@ -261,7 +280,7 @@ def _holds(domain: Domain, name: str, intent: IntentSpec) -> bool:
 
 def _write(spec: DomainSpec, found: SchemaAnalysis, folder: Path, file: Path) -> None:
     head = f"# Made from the SQLite file {file.name!r}; yours to change. Build it with: toolorchestra build\n"
-    for kind, title in _NOTED.items():
+    for kind, title in NOTE_TITLES.items():
         if notes := found.notes.of(kind):
             head += f"# {title}:\n" + "".join(f"# - {' '.join(note.split())}\n" for note in notes)
     parts = {part: getattr(spec, part) for part in ("name", "title", "today", "seed", "description")}

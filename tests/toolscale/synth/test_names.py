@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 
 from toolorchestra.toolscale.common.errors import DomainError
-from toolorchestra.toolscale.common.yaml_reader import read_yaml
+from toolorchestra.toolscale.common.yaml_reader import dump_yaml, read_yaml
 from toolorchestra.toolscale.domain_folder import build_domain
+from toolorchestra.toolscale.synth.answer_store import RecordedModel
 from toolorchestra.toolscale.synth.from_sqlite import domain_from_sqlite
+from toolorchestra.toolscale.synth.name_question import queries_in
 from toolorchestra.toolscale.synth.tables.names_file import look_foreign
-from toolorchestra.toolscale.synth.tables.schema_analysis import analyse_schema
+from toolorchestra.toolscale.synth.tables.schema_analysis import SchemaAnalysis, analyse_schema
 
 YAML_WORDS = ["true", "False", "null", "order", "select", "yes", "no", "on", "off", "~", "1e3", "y"]
 
@@ -157,3 +159,49 @@ def test_a_domain_is_made_anew_with_edited_names_but_not_over_edited_files(forei
     tools.write_text(tools.read_text() + "# mine\n")
     with pytest.raises(DomainError, match=r"there is a tools.yaml in it, written or changed by hand"):
         domain_from_sqlite(foreign, tmp_path / "domain")
+
+
+# ------------------------------------------------------------------------------------------------- names by a model
+
+GOOD = '{"tblKunden": "customers", "tblKunden.Ort": "city", "tblKunden.Straße": "street"}'
+
+
+def asked(tmp_path: Path, *answers: str, names: Path | None = None) -> SchemaAnalysis:
+    """Make a domain with a model that gives these answers in turn."""
+    file = database(tmp_path, tblKunden=["Ort", "Straße"], tblWaren=["Ort"])
+    recording = [{"question": ["tblKunden.Ort"], "answers": [f"```json\n{answer}\n```" for answer in answers]}]
+    (tmp_path / "recorded.yaml").write_text(dump_yaml(recording))
+    with queries_in(tmp_path / "domain", RecordedModel(tmp_path / "recorded.yaml")) as queries:
+        return domain_from_sqlite(file, tmp_path / "domain", names=names, queries=queries)
+
+
+def test_a_model_gives_the_names_that_a_file_does_not(tmp_path: Path) -> None:
+    (tmp_path / "names.yaml").write_text("columns: {Straße: road}")
+    found = asked(tmp_path, GOOD, GOOD.replace(', "tblKunden.Straße": "street"', ""), names=tmp_path / "names.yaml")
+    assert list(found.tables["customers"].columns) == ["customer_id", "city", "road"]
+    assert list(found.tables["waren"].columns) == ["waren_id", "ort"]
+    assert len((tmp_path / "domain" / "answers.jsonl").read_text().splitlines()) == 2  # the first names what is given
+    assert read_yaml(tmp_path / "domain" / "names.yaml")["columns"]["tblKunden.Ort"] == "city"
+    assert "customers" in build_domain(tmp_path / "domain").spec.tables
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        ('{"tblKunde": "customers"}', "Unknown name 'tblKunde'. Did you mean 'tblKunden'"),
+        ('{"tblKunden.Ort": "the city in which they have lived since they came"}', "at most 40 letters"),
+        ('{"tblKunden.Ort": "city; DROP"}', "tblKunden.Ort: expected at most 40 letters"),
+        ('{"tblKunden.Ort": "place", "tblKunden.Straße": "Place"}', "expected different names, found 'Place' for both"),
+        ('{"tblKunden": "goods", "tblWaren": "goods"}', "tblKunden and tblWaren: expected different names"),
+        ('{"tblKunden": ["customers"]}', "Expected"),
+    ],
+)
+def test_names_that_cannot_be_used_are_asked_for_again_and_left_with_a_note(
+    tmp_path: Path, answer: str, problem: str
+) -> None:
+    assert list(asked(tmp_path, answer, GOOD).tables) == ["customers", "waren"]
+    (tmp_path / "other").mkdir()
+    found = asked(tmp_path / "other", answer)
+    assert list(found.tables) == ["kunden", "waren"]
+    assert problem in found.notes.of("changed")[-1]
+    assert "all names are as they were" in (tmp_path / "other" / "domain" / "domain.yaml").read_text()

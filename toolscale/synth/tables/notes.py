@@ -5,6 +5,12 @@ from __future__ import annotations
 from typing import Literal
 
 NoteKind = Literal["left_out", "changed", "inferred"]
+NOTE_TITLES: dict[NoteKind, str] = {
+    "left_out": "Left out",
+    "changed": "Not as in the file",
+    "inferred": "Inferred from names and values, not declared in the file",
+}
+"""The headings under which notes are listed."""
 
 
 class Notes(list[str]):

@@ -46,18 +46,22 @@ class SchemaAnalysis:
 
 
 def analyse_schema(
-    file: Path, names_file: Path | None = None, rows: int = MAX_ROWS_IN_ALL, references_file: Path | None = None
+    file: Path,
+    given_names: Path | GivenNames | None = None,
+    rows: int = MAX_ROWS_IN_ALL,
+    references_file: Path | None = None,
 ) -> SchemaAnalysis:
     """Return what a SQLite file's tables mean, with about so many `rows`.
 
-    A file of names says what they are called, a file of references which columns refer to which.
+    Names that are given, or a file of them, say what they are called, and a file of references what refers to what.
 
     Raises:
         DomainError: A file cannot be read, or holds nothing that a domain can be made of.
     """
     notes = Notes()
     names: dict[str, str] = {}
-    given_names = read_names(names_file)
+    names_file = None if isinstance(given_names, GivenNames) else given_names
+    given_names = given_names if isinstance(given_names, GivenNames) else read_names(names_file)
     sources = without_framework_tables(read_sqlite(file), given_names.tables, notes)
     called = DomainNames(sources, given_names, names_file)
     given = GivenReferences(sources, references_file)
