@@ -17,7 +17,7 @@ from rich.text import Text
 from toolorchestra.cli.display.console import key, numbers, plain_table
 from toolorchestra.envs.records.render import VisibleConsole
 from toolorchestra.toolscale.common.visible import visible
-from toolorchestra.toolscale.synth.tables.names_file import look_foreign
+from toolorchestra.toolscale.synth.tables.names_file import look_foreign, read_names
 from toolorchestra.toolscale.synth.tables.notes import NOTE_TITLES
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from toolorchestra.toolscale.preferences import PreferencePair
     from toolorchestra.toolscale.requests.filters import Report
     from toolorchestra.toolscale.synth.model_queries import StageCount
-    from toolorchestra.toolscale.synth.tables.names_file import GivenNames
     from toolorchestra.toolscale.synth.tables.notes import Notes
 
 
@@ -69,10 +68,10 @@ def print_notes(console: Console, notes: Notes) -> None:
         console.print(Text("All of it stands at the top of domain.yaml.\n", style="dim"))
 
 
-def print_suggestion(console: Console, names: GivenNames, folder: Path) -> None:
-    """Print how to give other names, where those of a database do not look English."""
-    if look_foreign(names):
-        file = shlex.quote(str(folder / "names.yaml"))
+def print_suggestion(console: Console, names: Path) -> None:
+    """Print how to give other names, where those of a database, which are in the file `names`, do not look English."""
+    if look_foreign(read_names(names)):
+        file = shlex.quote(str(names))
         ways = f"Edit {file}, and run the same command with --names {file}, or with --llm BASE_URL --model NAME."
         text = f"\nThe names do not look English, but the tasks are. {ways}"
         console.print(text, style="yellow", markup=False, soft_wrap=True)

@@ -23,7 +23,6 @@ from toolorchestra.toolscale.synth.sizes import Sizes
 if TYPE_CHECKING:
     from toolorchestra.toolscale.requests.filters import Solver, Stage
     from toolorchestra.toolscale.synth.model_queries import ModelQueries
-    from toolorchestra.toolscale.synth.tables.schema_analysis import SchemaAnalysis
 
 
 @dataclass(kw_only=True)
@@ -88,61 +87,40 @@ class SynthDomainCommand(ModelOptions):
         fills = self.llm is not None or self.from_sqlite is not None
         try:
             with Claim.of_folder(self.folder) if fills or self.folder.is_dir() else nullcontext():
-                found = self._analyse()
                 code = self._build(self._synthesise())
         except KeyboardInterrupt:
             saved = f"What was answered is saved in {self.folder}; the same command goes on."
             print(f"\nInterrupted. {saved}", file=sys.stderr)
             return 130
-        if found is not None:
-            print_suggestion(stdout_console(), found.names, self.folder)
+        if self.from_sqlite is not None:
+            print_suggestion(stdout_console(), self.folder / "names.yaml")
         return code
 
-    def _analyse(self) -> SchemaAnalysis | None:
-        """Write the domain's YAML from the file of --from-sqlite, if it is given, and print what was found in it."""
-        from toolorchestra.cli.display.console import stdout_console
-        from toolorchestra.cli.display.synthesis import print_notes
-        from toolorchestra.toolscale.synth.from_sqlite import domain_from_sqlite
-
-        if self.from_sqlite is None:
-            return None
-        with self._queries() as queries:
-            found = domain_from_sqlite(
-                self.from_sqlite,
-                self.folder,
-                title=self.title,
-                today=self.today,
-                records=self.records,
-                names=self.names,
-                references=self.references,
-                rows=self.rows,
-                seed=self.seed,
-                queries=queries,
-            )
-        print_notes(stdout_console(), found.notes)
-        return found
-
-    @contextmanager
-    def _queries(self) -> Iterator[ModelQueries | None]:
-        """Yield what asks the model of --llm for names, if there is one."""
-        from toolorchestra.cli.display.synthesis import synthesis_progress
-        from toolorchestra.toolscale.synth.name_question import queries_in
-
-        if self.llm is None:
-            yield None
-            return
-        with ExitStack() as stack:
-            chat, update = stack.enter_context(self._chat()), stack.enter_context(synthesis_progress())
-            made = queries_in(self.folder, QuestionModel(chat), self._settings(self.seed), update)
-            yield stack.enter_context(made)
-
     def _synthesise(self) -> list[Stage]:
-        """Let a model write the domain's YAML if --llm is given for that; return the stages of the report."""
-        if self.llm is None or self.from_sqlite is not None:
+        """Write the domain's YAML if --llm or --from-sqlite is given; return the stages of the report."""
+        if self.llm is None and self.from_sqlite is None:
             return []
-        from toolorchestra.cli.display.synthesis import synthesis_progress
+        from toolorchestra.cli.display.console import stdout_console
+        from toolorchestra.cli.display.synthesis import print_notes, synthesis_progress
+        from toolorchestra.toolscale.synth.from_sqlite import domain_from_sqlite
         from toolorchestra.toolscale.synth.pipeline import report_stages, synthesise
 
+        if self.from_sqlite is not None:
+            with ExitStack() as stack:
+                found = domain_from_sqlite(
+                    self.from_sqlite,
+                    self.folder,
+                    title=self.title,
+                    today=self.today,
+                    records=self.records,
+                    names=self.names,
+                    references=self.references,
+                    rows=self.rows,
+                    seed=self.seed,
+                    queries=self._queries(stack) if self.llm is not None else None,
+                )
+            print_notes(stdout_console(), found.notes)
+            return []
         with self._chat() as chat, synthesis_progress() as update:
             record = synthesise(
                 self.folder,
@@ -154,6 +132,18 @@ class SynthDomainCommand(ModelOptions):
                 watch=update,
             )
         return report_stages(record)
+
+    def _queries(self, stack: ExitStack) -> ModelQueries:
+        """Return what asks the model of --llm for names, open until the stack is closed."""
+        from toolorchestra.cli.display.synthesis import synthesis_progress
+        from toolorchestra.toolscale.synth.answer_store import AnswerStore
+        from toolorchestra.toolscale.synth.model_queries import ModelQueries
+        from toolorchestra.toolscale.synth.pipeline import ANSWERS
+
+        model = QuestionModel(stack.enter_context(self._chat()))
+        store = stack.enter_context(AnswerStore(self.folder / ANSWERS))
+        update = stack.enter_context(synthesis_progress())
+        return stack.enter_context(ModelQueries(model, store, self._settings(self.seed), update))
 
     def _build(self, synthesis: list[Stage]) -> int:
         """Build, filter, report and validate."""

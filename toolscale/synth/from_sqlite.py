@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -36,10 +36,10 @@ from toolorchestra.toolscale.synth.derived.derive import derive_requests, derive
 from toolorchestra.toolscale.synth.derived.request_parts import Request
 from toolorchestra.toolscale.synth.derived.toolbox import Toolbox
 from toolorchestra.toolscale.synth.draft import is_untouched, marked
-from toolorchestra.toolscale.synth.model_queries import ModelQueries, UnsettledError
+from toolorchestra.toolscale.synth.model_queries import ModelQueries
 from toolorchestra.toolscale.synth.name_question import ask_names
 from toolorchestra.toolscale.synth.recipes import recipe_tables
-from toolorchestra.toolscale.synth.tables.names_file import GivenNames, read_names
+from toolorchestra.toolscale.synth.tables.names_file import read_names
 from toolorchestra.toolscale.synth.tables.notes import NOTE_TITLES
 from toolorchestra.toolscale.synth.tables.sampling import MAX_ROWS_IN_ALL
 from toolorchestra.toolscale.synth.tables.schema_analysis import SchemaAnalysis, analyse_schema
@@ -96,7 +96,9 @@ def domain_from_sqlite(
     _check_free(folder)
     found = analyse_schema(file, names, rows, references)
     if queries is not None:
-        found = _renamed(found, queries, read_names(names), lambda given: analyse_schema(file, given, rows, references))
+        asked, faults = ask_names(queries, found.names, read_names(names))
+        found = analyse_schema(file, asked, rows, references)
+        found.notes += faults
     name = name or snake_case(file.stem, fallback="domain")
     title = title or in_words(name).capitalize()
     today = today or _today(found.tables.values())
@@ -120,24 +122,10 @@ def domain_from_sqlite(
 
 def _check_free(folder: Path) -> None:
     """Refuse a folder with a domain that a person wrote or changed."""
-    there = [folder / name for name in _FILES if (folder / name).exists()]
-    if folder / "domain.yaml" in there and (changed := [path for path in there if not is_untouched(path)]):
-        raise DomainError(
-            f"Expected a folder without a domain; there is a {changed[0].name} in it, written or changed by hand.",
-            file=folder,
-            remedy="Give another folder, or remove it.",
-        )
-
-
-def _renamed(
-    found: SchemaAnalysis, queries: ModelQueries, given: GivenNames, analyse: Callable[[GivenNames], SchemaAnalysis]
-) -> SchemaAnalysis:
-    """Return the analysis with a model's names, or as it was with a note."""
-    try:
-        return analyse(ask_names(queries, found.names, given))
-    except UnsettledError as error:
-        found.notes.changed(f"The model gave no names that can be used, and all names are as they were: {error}")
-        return found
+    for file in _FILES if (folder / "domain.yaml").exists() else ():
+        if (folder / file).exists() and not is_untouched(folder / file):
+            message = f"Expected a folder without a domain; there is a {file} in it, written or changed by hand."
+            raise DomainError(message, file=folder, remedy="Give another folder, or remove it.")
 
 
 def _description(title: str, found: SchemaAnalysis, box: Toolbox) -> str:

@@ -13,9 +13,9 @@ import pytest
 from toolorchestra.toolscale.common.errors import DomainError
 from toolorchestra.toolscale.common.yaml_reader import dump_yaml, read_yaml
 from toolorchestra.toolscale.domain_folder import build_domain
-from toolorchestra.toolscale.synth.answer_store import RecordedModel
+from toolorchestra.toolscale.synth.answer_store import AnswerStore, RecordedModel
 from toolorchestra.toolscale.synth.from_sqlite import domain_from_sqlite
-from toolorchestra.toolscale.synth.name_question import queries_in
+from toolorchestra.toolscale.synth.model_queries import ModelQueries, QuerySettings
 from toolorchestra.toolscale.synth.tables.names_file import look_foreign
 from toolorchestra.toolscale.synth.tables.schema_analysis import SchemaAnalysis, analyse_schema
 
@@ -171,7 +171,9 @@ def asked(tmp_path: Path, *answers: str, names: Path | None = None) -> SchemaAna
     file = database(tmp_path, tblKunden=["Ort", "Straße"], tblWaren=["Ort"])
     recording = [{"question": ["tblKunden.Ort"], "answers": [f"```json\n{answer}\n```" for answer in answers]}]
     (tmp_path / "recorded.yaml").write_text(dump_yaml(recording))
-    with queries_in(tmp_path / "domain", RecordedModel(tmp_path / "recorded.yaml")) as queries:
+    (tmp_path / "domain").mkdir()
+    model, store = RecordedModel(tmp_path / "recorded.yaml"), AnswerStore(tmp_path / "domain" / "answers.jsonl")
+    with store, ModelQueries(model, store, QuerySettings()) as queries:
         return domain_from_sqlite(file, tmp_path / "domain", names=names, queries=queries)
 
 

@@ -142,7 +142,7 @@ def test_a_file_corrects_what_is_declared_and_gives_references_of_several_column
     ("text", "message"),
     [
         ("orders.custmer_id: customers.id", r"Unknown column 'orders.custmer_id'. Did you mean 'orders.customer_id'"),
-        ("orders.customer_id: customer.id", r"Unknown table 'customer'. Did you mean 'customers'"),
+        ("orders.customer_id: customer.id", r"Unknown column 'customer.id'. Did you mean 'customers.id'"),
         ("orders.customer_id: customers.ids", r"Unknown column 'customers.ids'. Did you mean 'customers.id'"),
         ("orders.rating_id: orders.sort_label", "rows share what stands in orders.sort_label"),
         ("orders.house_number: branches.id", r"orders.house_number .* 91 of 100 values are not found there, such as 6"),

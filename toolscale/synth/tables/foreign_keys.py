@@ -10,7 +10,7 @@ from toolorchestra.toolscale.synth.tables.inferred_references import infer
 from toolorchestra.toolscale.synth.tables.notes import Notes
 from toolorchestra.toolscale.synth.tables.references_file import GivenReferences
 from toolorchestra.toolscale.synth.tables.sqlite_file import SqliteTable
-from toolorchestra.toolscale.synth.tables.tables import Column, CompositeReference, Table, is_unique
+from toolorchestra.toolscale.synth.tables.tables import CompositeReference, Table, is_unique
 
 _FOUND = 0.9  # share of the values of a reference that are found, if it is one
 
@@ -29,9 +29,9 @@ def refer(
     """
     by_source = {name.lower(): new for name, new in names.items()}
     for source in sources:
-        table = tables.get(names[source.name])
-        for columns, target, targets in given.of(source) if table is not None else ():
-            assert table is not None
+        if (table := tables.get(names[source.name])) is None:
+            continue
+        for columns, target, targets in given.of(source):
             parent = tables.get(by_source.get(target.lower(), ""))
             fault = f"{target} is not in the domain"
             if parent is not None:
@@ -107,16 +107,17 @@ def _missing(values: Iterable[Any], keys: set[Any]) -> str:
 
 def ordered(tables: dict[str, Table], notes: Notes) -> dict[str, Table]:
     """Return the tables with every one after those that it refers to; what would keep on in a circle is cut."""
-    links: dict[tuple[str, str], list[Column | CompositeReference]] = {}
+    links: dict[tuple[str, str], list[tuple[str, ...]]] = {}  # the columns by which a table refers to another
     for name, table in tables.items():
-        for column in table.references:
-            links.setdefault((name, column.target[0]), []).append(column)
-        for composite in table.composites:
-            links.setdefault((name, composite.target), []).append(composite)
-    kept = {pair for pair in links if pair[0] != pair[1]}
-    for table, target in _cut(kept, {pair: _weight(tables[pair[0]], links[pair]) for pair in kept}):
-        for link in links[table, target]:
-            _detach(tables[table], link, notes)
+        singles = [((column.name,), column.target[0]) for column in table.references]
+        for columns, target in [*singles, *((one.columns, one.target) for one in table.composites)]:
+            if target != name:
+                links.setdefault((name, target), []).append(columns)
+    weights = {pair: _weight(tables[pair[0]], references) for pair, references in links.items()}
+    kept = set(links)
+    for pair in _cut(kept, weights):
+        for columns in links[pair]:
+            _detach(tables[pair[0]], columns, notes)
     found: dict[str, Table] = {}
     while waiting := tables.keys() - found.keys():
         name = min(name for name in waiting if not any(a == name and b in waiting for a, b in kept))
@@ -124,48 +125,39 @@ def ordered(tables: dict[str, Table], notes: Notes) -> dict[str, Table]:
     return found
 
 
-def _weight(table: Table, links: Iterable[Column | CompositeReference]) -> tuple[int, bool]:
+def _weight(table: Table, references: Iterable[tuple[str, ...]]) -> tuple[int, bool]:
     """Return how many rows refer by these references, and whether they must."""
-    rows, required = 0, False
-    for link in links:
-        columns = [link.name] if isinstance(link, Column) else link.columns
-        rows += min(len(table.present(name)) for name in columns)
-        required = required or all(table.columns[name].required for name in columns)
-    return rows, required
+    rows = sum(min(len(table.present(name)) for name in columns) for columns in references)
+    return rows, any(all(table.columns[name].required for name in columns) for columns in references)
 
 
 def _cut(kept: set[tuple[str, str]], weights: Mapping[tuple[str, str], tuple[int, bool]]) -> list[tuple[str, str]]:
     """Take from `kept` what makes circles, the lightest of each first, and nothing that need not go; return it."""
 
-    def leads(start: str, end: str) -> bool:
-        seen, waiting = {start}, [start]
-        while waiting:
-            name = waiting.pop()
-            news = {b for a, b in kept if a == name} - seen
+    def leads_back(pair: tuple[str, str]) -> bool:
+        seen = {pair[1]}
+        while news := {b for a, b in kept if a in seen} - seen:
             seen |= news
-            waiting += news
-        return end in seen
+        return pair[0] in seen
 
     cut: list[tuple[str, str]] = []
-    while circles := [pair for pair in kept if leads(pair[1], pair[0])]:
+    while circles := list(filter(leads_back, kept)):
         cut.append(min(circles, key=lambda pair: (weights[pair], pair)))
         kept.remove(cut[-1])
     for pair in sorted(cut, key=lambda pair: (weights[pair], pair), reverse=True):
-        if not leads(pair[1], pair[0]):  # another cut has broken its circle too
+        if not leads_back(pair):  # another cut has broken its circle too
             kept.add(pair)
             cut.remove(pair)
     return cut
 
 
-def _detach(table: Table, link: Column | CompositeReference, notes: Notes) -> None:
-    """Make a reference that is part of a circle a plain column."""
-    if isinstance(link, Column):
-        columns = [link]
-        notes.changed(f"{table.name}.{link.name} refers in a circle; it is a plain column.")
-    else:
-        table.composites.remove(link)
-        columns = [table.columns[name] for name in link.columns if name not in table.paired]
-        columns = [column for column in columns if column.kind == "reference" and not column.references]
-        notes.changed(f"{table.name}({', '.join(link.columns)}) refers in a circle; these are plain columns.")
-    for column in columns:
-        column.detach("key" if column.name in table.key else None)
+def _detach(table: Table, columns: tuple[str, ...], notes: Notes) -> None:
+    """Make a reference that is part of a circle plain columns."""
+    several = len(columns) > 1
+    place = f"{table.name}({', '.join(columns)})" if several else f"{table.name}.{columns[0]}"
+    notes.changed(f"{place} refers in a circle; {'these are plain columns' if several else 'it is a plain column'}.")
+    table.composites = [one for one in table.composites if not several or one.columns != columns]
+    for name in columns:
+        column = table.columns[name]
+        if not several or (name not in table.paired and column.kind == "reference" and not column.references):
+            column.detach("key" if name in table.key else None)

@@ -100,34 +100,28 @@ def _sort_rows(table: Table, notes: Notes) -> None:
     order = sorted(
         range(table.size), key=lambda i: tuple((str(type(v)), v) for v in (table.data[p][i] for p in table.key))
     )
-    own, cut = _own(table), {column.name: 0 for column in table.references}
-    whole = dict(table.data)
-    while True:
-        placed: dict[int, None] = {}
-        waiting, size = order, -1
-        while len(waiting) != size:
-            size, later = len(waiting), []
-            for i in waiting:
-                if _blocked(table, own, i, placed) is None:
-                    placed[i] = None
-                else:
-                    later.append(i)
-            waiting = later
-        if not waiting:
-            break
-        column, i = _circle(table, own, waiting, placed)
-        cut[column.name] += 1
+    own, whole = _own(table), dict(table.data)
+    lost = dict.fromkeys((column.name for column, _ in own), 0)
+    placed: dict[int, None] = {}
+    while len(placed) < table.size:
+        before = len(placed)
+        for i in order:
+            if i not in placed and _blocked(table, own, i, placed) is None:
+                placed[i] = None
+        if len(placed) > before:
+            continue
+        column, i = _circle(table, own, [i for i in order if i not in placed], placed)
+        lost[column.name] += 1
         present = sum(value is not None for value in whole[column.name])
-        if not column.required and cut[column.name] <= max(1, MAX_CUT * present):
-            cells = table.data[column.name]
-            table.data[column.name] = [None if j == i else value for j, value in enumerate(cells)]
+        if not column.required and lost[column.name] <= max(1, MAX_CUT * present):
+            table.data[column.name] = [None if j == i else v for j, v in enumerate(table.data[column.name])]
             column.nullable = True
         else:
             notes.changed(f"{table.name}.{column.name} refers in a circle; it is a plain column.")
             column.detach()
             own = [pair for pair in own if pair[0] is not column]
-            table.data[column.name], cut[column.name] = whole[column.name], 0
-    for name, count in cut.items():
+            table.data[column.name], lost[column.name] = whole[column.name], 0
+    for name, count in lost.items():
         if count:
             notes.left_out(f"{table.name}.{name}: {count} values that close a circle of rows were left out.")
     table.take(list(placed))
@@ -146,12 +140,8 @@ def _circle(table: Table, own: list[_Own], waiting: Sequence[int], placed: Colle
     """Return the reference by which a circle of rows is cut: column and row; one that may be missing, if there is."""
     trail: dict[int, Column] = {}
     i = waiting[0]
-    while i not in trail:
-        blocked = _blocked(table, own, i, placed)
-        assert blocked is not None
-        trail[i], i = blocked[0], blocked[1]
-    rows = list(trail)
-    circle = rows[rows.index(i) :]
-    rank = {row: position for position, row in enumerate(waiting)}
-    row = min(circle, key=lambda row: (trail[row].required, rank[row]))
+    while i not in trail and (blocked := _blocked(table, own, i, placed)):
+        trail[i], i = blocked
+    circle = list(trail)[list(trail).index(i) :]
+    row = min(circle, key=lambda row: (trail[row].required, waiting.index(row)))
     return trail[row], row

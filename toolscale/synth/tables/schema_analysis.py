@@ -21,12 +21,11 @@ from toolorchestra.toolscale.database.connection import Connection
 from toolorchestra.toolscale.database.sql import quote
 from toolorchestra.toolscale.requests.naming import in_words, singular, snake_case, word_lists
 from toolorchestra.toolscale.synth.tables.foreign_keys import ordered, refer
-from toolorchestra.toolscale.synth.tables.framework_tables import without_framework_tables
 from toolorchestra.toolscale.synth.tables.names_file import DomainNames, GivenNames, all_names, is_spelled, read_names
 from toolorchestra.toolscale.synth.tables.notes import Notes
 from toolorchestra.toolscale.synth.tables.references_file import GivenReferences
 from toolorchestra.toolscale.synth.tables.sampling import MAX_ROWS_IN_ALL, sample
-from toolorchestra.toolscale.synth.tables.sqlite_file import SqliteTable, read_sqlite
+from toolorchestra.toolscale.synth.tables.sqlite_file import SqliteTable, read_sqlite, without_framework_tables
 from toolorchestra.toolscale.synth.tables.tables import Column, Table, bare, counts_on, is_rate, is_unique
 from toolorchestra.toolscale.synth.tables.values import spelled
 
