@@ -17,6 +17,7 @@ from rich.text import Text
 from toolorchestra.cli.display.console import key, numbers, plain_table
 from toolorchestra.envs.records.render import VisibleConsole
 from toolorchestra.toolscale.common.visible import visible
+from toolorchestra.toolscale.synth.draft import is_untouched
 from toolorchestra.toolscale.synth.tables.names_file import look_foreign, read_names
 from toolorchestra.toolscale.synth.tables.notes import NOTE_TITLES
 
@@ -69,8 +70,8 @@ def print_notes(console: Console, notes: Notes) -> None:
 
 
 def print_suggestion(console: Console, names: Path) -> None:
-    """Print how to give other names, where those of a database, which are in the file `names`, do not look English."""
-    if look_foreign(read_names(names)):
+    """Print how to give other names, where those of a database do not look English that are in the file `names`."""
+    if is_untouched(names) and look_foreign(read_names(names)):
         file = shlex.quote(str(names))
         ways = f"Edit {file}, and run the same command with --names {file}, or with --llm BASE_URL --model NAME."
         text = f"\nThe names do not look English, but the tasks are. {ways}"

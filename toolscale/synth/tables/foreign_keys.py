@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -113,14 +114,14 @@ def ordered(tables: dict[str, Table], notes: Notes) -> dict[str, Table]:
         for columns, target in [*singles, *((one.columns, one.target) for one in table.composites)]:
             if target != name:
                 links.setdefault((name, target), []).append(columns)
-    weights = {pair: _weight(tables[pair[0]], references) for pair, references in links.items()}
-    kept = set(links)
-    for pair in _cut(kept, weights):
-        for columns in links[pair]:
-            _detach(tables[pair[0]], columns, notes)
+    kept = _without_circles({pair: _weight(tables[pair[0]], references) for pair, references in links.items()})
+    for name, target in links:
+        if target not in kept[name]:
+            for columns in links[name, target]:
+                _detach(tables[name], columns, notes)
     found: dict[str, Table] = {}
     while waiting := tables.keys() - found.keys():
-        name = min(name for name in waiting if not any(a == name and b in waiting for a, b in kept))
+        name = min(name for name in waiting if not kept[name] & waiting)
         found[name] = tables[name]
     return found
 
@@ -131,24 +132,18 @@ def _weight(table: Table, references: Iterable[tuple[str, ...]]) -> tuple[int, b
     return rows, any(all(table.columns[name].required for name in columns) for columns in references)
 
 
-def _cut(kept: set[tuple[str, str]], weights: Mapping[tuple[str, str], tuple[int, bool]]) -> list[tuple[str, str]]:
-    """Take from `kept` what makes circles, the lightest of each first, and nothing that need not go; return it."""
-
-    def leads_back(pair: tuple[str, str]) -> bool:
-        seen = {pair[1]}
-        while news := {b for a, b in kept if a in seen} - seen:
+def _without_circles(weights: Mapping[tuple[str, str], tuple[int, bool]]) -> dict[str, set[str]]:
+    """Return what each table still refers to: the heaviest first, all that closes no circle with what is kept."""
+    kept: dict[str, set[str]] = defaultdict(set)
+    for name, target in sorted(weights, key=lambda pair: (weights[pair], pair), reverse=True):
+        seen, waiting = {target}, [target]
+        while waiting:
+            news = kept[waiting.pop()] - seen
             seen |= news
-        return pair[0] in seen
-
-    cut: list[tuple[str, str]] = []
-    while circles := list(filter(leads_back, kept)):
-        cut.append(min(circles, key=lambda pair: (weights[pair], pair)))
-        kept.remove(cut[-1])
-    for pair in sorted(cut, key=lambda pair: (weights[pair], pair), reverse=True):
-        if not leads_back(pair):  # another cut has broken its circle too
-            kept.add(pair)
-            cut.remove(pair)
-    return cut
+            waiting += news
+        if name not in seen:
+            kept[name].add(target)
+    return kept
 
 
 def _detach(table: Table, columns: tuple[str, ...], notes: Notes) -> None:

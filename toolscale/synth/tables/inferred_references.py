@@ -24,44 +24,55 @@ _NUMBERS = ("no", "nr", "num", "number", "code")
 
 def infer(tables: Mapping[str, Table], given: GivenReferences, notes: Notes) -> None:
     """Make columns references, where names and values say so; a file of references has the last word on a column."""
+    parents: dict[str, list[Table]] = {}  # by what the names of columns end with
+    for parent in tables.values():
+        if len(parent.key) == 1 and parent.columns[parent.key[0]].source:
+            for form in _forms(parent, tables):
+                parents.setdefault(form, []).append(parent)
     for table in tables.values():
         for column in table.columns.values():
-            fits = column.source and table.key != (column.name,) and column.kind not in ("date", "datetime", "flag")
-            if not fits or column.references or given.names(table.source, [column.source]):
+            plain = column.source and not column.references and column.kind not in ("date", "datetime", "flag")
+            if not plain or table.key == (column.name,) or given.names(table.source, [column.source]):
                 continue
-            named = {name: fit for name, parent in tables.items() if (fit := _named(table, column, parent, tables))}
-            best = [name for name, fit in named.items() if fit == max(named.values())]
-            if len(best) == 1 and (evidence := _evidence(table, column, tables[best[0]])):
-                to = tables[best[0]].key[0]
-                column.nullable = column.nullable or not set(table.present(column.name)) <= set(
-                    tables[best[0]].data[to]
-                )
-                column.refer(best[0], to, in_key=column.name in table.key)
+            found = _named(table, column, parents)
+            if len(found) == 1 and (evidence := _evidence(table.present(column.name), column, found[0])):
+                key = found[0].columns[found[0].key[0]]
+                column.nullable |= not set(table.present(column.name)) <= set(found[0].data[key.name])
+                column.refer(found[0].name, key.name, in_key=column.name in table.key)
                 column.inferred = True
-                place = f"{tables[best[0]].source}.{tables[best[0]].columns[to].source}"
+                place = f"{found[0].source}.{key.source}"
                 notes.inferred(f"{table.source}.{column.source} → {place}: {evidence}; the name says so.")
 
 
-def _named(table: Table, column: Column, parent: Table, tables: Mapping[str, Table]) -> int:
-    """Return how many letters of a column's name speak of `parent` or its key; 0 where it is no column for its keys."""
+def _named(table: Table, column: Column, parents: Mapping[str, Sequence[Table]]) -> list[Table]:
+    """Return the tables of whose keys a column's name speaks, by the most of its words that are such a name."""
+    ends = "|".join((*_ENDS, *_NUMBERS, table.one, *table.key, f"{table.one}_id"))
+    if re.search(rf"(?:^|_)(?:{_SELF})(?:_(?:{ends}))?$", column.name):
+        return [table] if len(table.key) == 1 and table.columns[table.key[0]].type == column.type else []
+    words = column.name.split("_")
+    for start in range(len(words)):
+        end = "_".join(words[start:])
+        named = [*parents.get(end, ()), *(parents.get(f"{end} alone", ()) if not start else ())]
+        if found := [parent for parent in named if parent is not table and _may(table, column, parent)]:
+            return found
+    return []
+
+
+def _may(table: Table, column: Column, parent: Table) -> bool:
+    """Whether a column may hold keys of `parent`: of the same type, and not referred to by that key."""
     key = parent.columns[parent.key[0]]
-    if len(parent.key) > 1 or not key.source or key.type != column.type:
-        return 0
-    if parent is table:
-        ends = "|".join((*_ENDS, *_NUMBERS, parent.one, key.name, f"{parent.one}_id"))
-        found = re.search(rf"(?:^|_)(?:{_SELF})(?:_(?:{ends}))?$", column.name)
-        return len(found[0]) if found else 0
-    if key.references == (table.name, column.name):
-        return 0
+    return key.type == column.type and key.references != (table.name, column.name)
+
+
+def _forms(parent: Table, tables: Mapping[str, Table]) -> set[str]:
+    """Return how the names of columns end that hold keys of `parent`; " alone" is said of a whole name."""
+    key = parent.key[0]
     forms = _exact(parent) | {f"id_{parent.one}", f"fk_{parent.one}"}
-    distinctive = key.name not in ("number", "name") and ("_" in key.name or len(key.name) > 4)
+    distinctive = key not in ("number", "name") and ("_" in key or len(key) > 4)
     if distinctive and sum(other.key == parent.key for other in tables.values()) == 1:
-        forms.add(key.name)
-    if not _is_run(parent.data[key.name]):
-        forms.add(parent.one)
-    ended = [form for form in forms if column.name == form or column.name.endswith(f"_{form}")]
-    ended += [name for name in (parent.name, parent.one) if column.name == name]
-    return max(map(len, ended), default=0)
+        forms.add(key)
+    alone = " alone" if _is_run(parent.data[key]) else ""  # such as `sort_order`, which is no order
+    return forms | {f"{parent.one}{alone}", f"{parent.name} alone"}
 
 
 def _exact(parent: Table) -> set[str]:
@@ -71,27 +82,25 @@ def _exact(parent: Table) -> set[str]:
     return {f"{word}_{end}" for word in (parent.one, parent.many, parent.name) for end in ends} | {f"{parent.one}id"}
 
 
-def _evidence(table: Table, column: Column, parent: Table) -> str | None:
-    """Return what the values say for a reference, or None where they do not say enough.
+def _evidence(present: Sequence[Any], column: Column, parent: Table) -> str:
+    """Return what the values say for a reference, or nothing where they do not say enough.
 
     A few different values are enough only under an exact name, and if all of them are keys; and where the keys
     only count on from 1, which any small numbers would hit, the column has to hold at least half of them.
     """
-    keys, present = set(parent.data[parent.key[0]]), table.present(column.name)
-    found = sum(value in keys for value in present)
-    distinct = set(present)
+    keys, distinct = parent.data[parent.key[0]], set(present)
+    hit = distinct.intersection(keys)
+    found = sum(value in hit for value in present)
     if not present or found < _FOUND * len(present):
-        return None
+        return ""
     if len(distinct) < _DISTINCT:
-        hits = len(distinct) > 1 and 2 * len(distinct) >= len(keys)
-        chance = _is_run(list(keys)) and not hits
-        if column.name not in _exact(parent) or not distinct <= keys or chance:
-            return None
+        chance = _is_run(keys) and not 2 <= len(distinct) >= len(keys) / 2
+        if column.name not in _exact(parent) or distinct != hit or chance:
+            return ""
     return f"{found:,} of {len(present):,} values, {len(distinct):,} different"
 
 
 def _is_run(keys: Sequence[Any]) -> bool:
     """Whether keys are numbers that count on from about 1, most of them in use."""
-    return all(isinstance(key, int) for key in keys) and 0 <= min(keys, default=0) <= max(keys, default=0) < 2 * len(
-        keys
-    )
+    numbers = all(isinstance(key, int) for key in keys)
+    return numbers and min(keys, default=0) >= 0 and max(keys, default=0) < 2 * len(keys)
