@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from operator import attrgetter
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING
 
 from rich.console import Console, Group
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
     from toolorchestra.toolscale.synth.tables.notes import Notes
 
 
-_NOTES_SHOWN = 5
-"""Notes of one kind that are printed."""
+_NOTES_SHOWN, _NOTE_LENGTH = 5, 230
+"""Notes of one kind that are printed, and most characters of one."""
 
 
 @contextmanager
@@ -64,7 +65,7 @@ def print_notes(console: Console, notes: Notes) -> None:
         if found := notes.of(kind):
             console.print(Text(f"{title}: {len(found):,}", style="bold"))
             for note in found[:_NOTES_SHOWN]:
-                console.print(Text(visible(f"  {note}"), no_wrap=True, overflow="ellipsis"))
+                console.print(Text(visible(f"  {shorten(note, _NOTE_LENGTH, placeholder=' …')}")))
     if notes:
         console.print(Text("All of it stands at the top of domain.yaml.\n", style="dim"))
 

@@ -53,18 +53,10 @@ class DomainNames:
         self._tables = _known("table", given.tables, tables, file)
         self._columns = _known("column", given.columns, columns, file)
         self.values = given.values
-        plain = _numbered("table", tables, [snake_case(_TABLE_PREFIX.sub("", name), fallback="") for name in tables])
-        self._plain = dict(zip(tables, _without_prefixes(plain), strict=True))
-        self._plain_columns = {
-            source.name: dict(
-                zip(
-                    names := [column.name for column in source.columns],
-                    _numbered("column", names, [_TYPE_PREFIX.sub("", name) for name in names]),
-                    strict=True,
-                )
-            )
-            for source in sources
-        }
+        plain = _numbered("table", tables, _TABLE_PREFIX)
+        self._plain = dict(zip(tables, _without_prefixes(list(map(snake_case, plain.values()))), strict=True))
+        columns_of = {source.name: [column.name for column in source.columns] for source in sources}
+        self._plain_columns = {name: _numbered("column", names, _TYPE_PREFIX) for name, names in columns_of.items()}
 
     def table(self, name: str, taken: Collection[str]) -> str:
         """Return what a table is called."""
@@ -124,13 +116,12 @@ def _known(kind: str, given: dict[str, str], known: Iterable[str], file: Path | 
     return {name.lower(): called for name, called in given.items()}
 
 
-def _numbered(kind: str, names: Sequence[str], plain: Sequence[str]) -> list[str]:
-    """Return plain names, with a number in those of which letters cannot be written: ``顧客`` is ``table_1``."""
-    lost = [name for name in names if not is_spelled(name)]
-    return [
-        f"{kind}_{lost.index(name) + 1}_{snake_case(short, fallback='')}".strip("_") if name in lost else short
-        for name, short in zip(names, plain, strict=True)
-    ]
+def _numbered(kind: str, names: Sequence[str], prefix: re.Pattern[str]) -> dict[str, str]:
+    """Return names without a prefix, and a number for those of which letters cannot be written, such as ``table_1``."""
+    found = {name: prefix.sub("", name) for name in names}
+    for number, name in enumerate((name for name in names if not is_spelled(name)), 1):
+        found[name] = f"{kind}_{number}_{snake_case(found[name], fallback='')}".strip("_")
+    return found
 
 
 def is_spelled(name: str) -> bool:
