@@ -106,15 +106,8 @@ def domain_from_sqlite(
     if records == "sample":
         specs = _sampled(found, specs, today, seed)
     box = derive_tools(found.tables, today)
-    spec = DomainSpec(
-        name=name,
-        title=title,
-        description=_description(title, found, box),
-        today=today,
-        seed=seed,
-        tables=specs,
-        tools=box.tools,
-    )
+    about = _description(title, found, box)
+    spec = DomainSpec(name=name, title=title, description=about, today=today, seed=seed, tables=specs, tools=box.tools)
     spec = _with_intents(spec, derive_requests(found.tables, box), file)
     _write(spec, found, folder, file)
     return found
