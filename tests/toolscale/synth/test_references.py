@@ -212,6 +212,24 @@ def test_circles_that_share_a_reference_lose_no_more_than_they_must(tmp_path: Pa
     assert cut(analyse_schema(database(tmp_path, schema, rows))) == ["a.b_id"]  # and not b.c_id, which has fewer rows
 
 
+def test_a_reference_of_several_columns_is_cut_like_any_other(tmp_path: Path) -> None:
+    schema = """
+        CREATE TABLE lines (order_no INTEGER, line INTEGER, label_id TEXT REFERENCES labels,
+            PRIMARY KEY (order_no, line));
+        CREATE TABLE labels (label_id TEXT PRIMARY KEY, order_no INTEGER, line INTEGER,
+            FOREIGN KEY (order_no, line) REFERENCES lines);
+    """
+    rows: Rows = {
+        "lines": [(i, j, f"L{i}") for i in range(1, 21) for j in (1, 2)],
+        "labels": [(f"L{i}", i, 1) for i in range(1, 21)],
+    }
+    found = analyse_schema(database(tmp_path, schema, rows))
+    assert cut(found) == ["labels(order_no, line)"]
+    assert references(found) == {"lines.label_id": "labels.label_id"}
+    assert not found.tables["labels"].composites
+    assert found.tables["labels"].columns["line"].kind == "number"
+
+
 TREE = """
     CREATE TABLE node (node_id INTEGER PRIMARY KEY, parent_id INTEGER {null} REFERENCES node(node_id),
         spare_id INTEGER REFERENCES node(node_id));
