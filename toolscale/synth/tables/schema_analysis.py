@@ -21,9 +21,11 @@ from toolorchestra.toolscale.database.sql import quote
 from toolorchestra.toolscale.requests.naming import singular, snake_case, word_lists
 from toolorchestra.toolscale.synth.tables.foreign_keys import ordered, refer
 from toolorchestra.toolscale.synth.tables.kinds import MAX_CHOICES, is_secret, kind_of, words_of
-from toolorchestra.toolscale.synth.tables.names_file import DomainNames
+from toolorchestra.toolscale.synth.tables.names_file import DomainNames, GivenNames, all_names, is_spelled, read_names
+from toolorchestra.toolscale.synth.tables.notes import Notes
+from toolorchestra.toolscale.synth.tables.references_file import GivenReferences
 from toolorchestra.toolscale.synth.tables.sampling import MAX_ROWS_IN_ALL, sample
-from toolorchestra.toolscale.synth.tables.sqlite_file import SqliteTable, read_sqlite
+from toolorchestra.toolscale.synth.tables.sqlite_file import SqliteTable, read_sqlite, without_framework_tables
 from toolorchestra.toolscale.synth.tables.tables import Column, Table, bare, is_unique, numbered
 from toolorchestra.toolscale.synth.tables.values import offsets_of, spelled
 
@@ -33,47 +35,58 @@ _UNIT = re.compile(r"(?:^|_)(?:unit|unit_name|unit_of_measure|uom|einheit)$")
 
 @dataclass
 class SchemaAnalysis:
-    """The tables in the order of their references, and what was changed or left out."""
+    """The tables in the order of their references, what was changed or left out, and what all things are called."""
 
     tables: dict[str, Table]
-    notes: list[str]
+    notes: Notes
+    names: GivenNames
 
 
-def analyse_schema(file: Path, names_file: Path | None = None, rows: int = MAX_ROWS_IN_ALL) -> SchemaAnalysis:
-    """Return what a SQLite file's tables mean, with about so many `rows`; a file of names says what they are called.
+def analyse_schema(
+    file: Path,
+    given_names: Path | GivenNames | None = None,
+    rows: int = MAX_ROWS_IN_ALL,
+    references_file: Path | None = None,
+) -> SchemaAnalysis:
+    """Return what a SQLite file's tables mean, with about so many `rows`.
+
+    Names that are given, or a file of them, say what they are called, and a file of references what refers to what.
 
     Raises:
         DomainError: A file cannot be read, or holds nothing that a domain can be made of.
     """
-    notes: list[str] = []
+    notes = Notes()
     names: dict[str, str] = {}
-    sources = read_sqlite(file)
-    called = DomainNames(sources, names_file)
+    names_file = None if isinstance(given_names, GivenNames) else given_names
+    given_names = given_names if isinstance(given_names, GivenNames) else read_names(names_file)
+    sources = without_framework_tables(read_sqlite(file), given_names.tables, notes)
+    called = DomainNames(sources, given_names, names_file)
+    given = GivenReferences(sources, references_file)
     for source in sources:
         names[source.name] = called.table(source.name, names.values())
     tables: dict[str, Table] = {}
     for source in sources:
         drafted = _drafted(source, names[source.name], called, notes)
         if drafted is None:
-            notes.append(f"The table {source.name!r} holds nothing but BLOBs and was left out.")
+            notes.left_out(f"The table {source.name!r} holds nothing but BLOBs and was left out.")
         else:
             tables[drafted.name] = drafted
     if not any(table.size for table in tables.values()):
         raise DomainError("Expected a database with records; all of its tables are empty.", file=file)
-    refer(tables, sources, names, notes)
+    refer(tables, sources, names, given, notes)
     tables = ordered(tables, notes)
     sample(tables, notes, rows)
     for table in tables.values():
         _characterise(table)
         _keep_checks(table, notes)
     _mark_mixed(tables, notes)
-    return SchemaAnalysis(tables, notes)
+    return SchemaAnalysis(tables, notes, all_names(tables.values(), given_names))
 
 
 # ------------------------------------------------------------------------------------------- tables one by one
 
 
-def _drafted(source: SqliteTable, name: str, called: DomainNames, notes: list[str]) -> Table | None:
+def _drafted(source: SqliteTable, name: str, called: DomainNames, notes: Notes) -> Table | None:
     """Return a table with its values in one spelling and a primary key; references are not known yet."""
     one = singular(name)
     columns: dict[str, Column] = {}
@@ -84,30 +97,34 @@ def _drafted(source: SqliteTable, name: str, called: DomainNames, notes: list[st
     cells = list(zip(*source.rows, strict=True)) or [()] * len(source.columns)
     to_utc = len(set().union(*map(offsets_of, cells))) > 1
     for raw, values in zip(source.columns, cells, strict=True):
-        wanted = called.column(source.name, raw.name)
-        wanted = f"{one}_id" if wanted.lower() in ("id", "pk", "key", "rowid") else wanted
-        column = snake_case(wanted, columns, "column")
+        column = snake_case(called.column(source.name, raw.name, one), columns, "column")
         cells_called = [called.value(value) for value in values] if called.values else values
         found = spelled(
             column, raw.declared, cells_called, names_rows=raw.name.lower() in naming | referring, to_utc=to_utc
         )
         if found is None:
-            notes.append(f"The column {source.name}.{raw.name} holds BLOBs and was left out.")
+            notes.left_out(f"The column {source.name}.{raw.name} holds BLOBs and was left out.")
             continue
         identifies = raw.name.lower() in referring | {part.lower() for part in source.key}
         if any(is_secret(known, found, identifies=identifies) for known in (column, snake_case(raw.name))):
-            notes.append(f"{source.name}.{raw.name} looks like a secret: left out.")
+            notes.left_out(f"{source.name}.{raw.name} looks like a secret: left out.")
             continue
         if found.note:
             notes.append(f"{source.name}.{raw.name}: {found.note}.")
         nullable = None in found.values if values else not raw.not_null
         default = called.sql_value(raw.default) if raw.default and raw.default[0] == "'" else raw.default
-        columns[column] = Column(column, raw.name, found.type, found.shape, nullable, default=default)
+        columns[column] = Column(
+            column, raw.name, found.type, found.shape, nullable, default=default, required=raw.not_null
+        )
         data[column], renamed[raw.name.lower()] = found.values, column
     if source.computed:
-        notes.append(f"Computed columns of {source.name} were left out: {', '.join(source.computed)}.")
+        notes.left_out(f"Computed columns of {source.name} were left out: {', '.join(source.computed)}.")
     if not columns:
         return None
+    lost = [(source.name, name), *((column.source, column.name) for column in columns.values())]
+    lost = [(old, new) for old, new in lost if not is_spelled(old) and re.match(r"(?:table|column)_\d", new)]
+    if lost:
+        notes.changed(f"{', '.join(f'{old} is called {new}' for old, new in lost)}: its letters cannot be written.")
     uniques = [
         tuple(renamed[part.lower()] for part in parts)
         for parts in source.uniques
@@ -121,7 +138,7 @@ def _drafted(source: SqliteTable, name: str, called: DomainNames, notes: list[st
     return table
 
 
-def _choose_key(table: Table, declared: tuple[str, ...], notes: list[str]) -> None:
+def _choose_key(table: Table, declared: tuple[str, ...], notes: Notes) -> None:
     """Give a table its primary key: the declared one, a column that serves as one, or a number of its own."""
     one = table.one
     key = declared
@@ -136,7 +153,7 @@ def _choose_key(table: Table, declared: tuple[str, ...], notes: list[str]) -> No
             if None not in values:
                 first.setdefault(values, i)
         if lost := table.size - len(first):
-            notes.append(f"Rows of {table.source} without a key, or with that of another: {lost}, left out.")
+            notes.left_out(f"Rows of {table.source} without a key, or with that of another: {lost}, left out.")
             table.take(list(first.values()))
     else:
         name = snake_case(f"{one}_id", table.columns)
@@ -145,8 +162,8 @@ def _choose_key(table: Table, declared: tuple[str, ...], notes: list[str]) -> No
         key = (name,)
         notes.append(f"{table.source} has no primary key; its rows were numbered.")
     table.key = key
-    for part in key:
-        table.columns[part].in_key, table.columns[part].nullable = True, False
+    for column in (table.columns[part] for part in key):
+        column.in_key, column.nullable, column.required = True, False, True
 
 
 _PLAIN = re.compile(r"\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|'(?:[^']|'')*'|[<>=!]=?|<>|[-+*/%(),]|\|\|", re.DOTALL)
@@ -207,7 +224,7 @@ def _characterise(table: Table) -> None:
     table.describe()
 
 
-def _mark_mixed(tables: Mapping[str, Table], notes: list[str]) -> None:
+def _mark_mixed(tables: Mapping[str, Table], notes: Notes) -> None:
     """Mark amounts in several currencies or units, of the table itself or else of what its rows refer to."""
     for table in tables.values():
         parents = [tables[column.target[0]] for column in table.references]
@@ -235,7 +252,7 @@ def _measures(table: Table, named: re.Pattern[str]) -> set[Any]:
     return found
 
 
-def _keep_checks(table: Table, notes: list[str]) -> None:
+def _keep_checks(table: Table, notes: Notes) -> None:
     """Keep the CHECKs that compile and that every row meets."""
     connection = sqlite3.connect(":memory:", factory=Connection)
     connection.execute(f"CREATE TABLE t ({', '.join(f'{quote(c.name)} {c.type}' for c in table.columns.values())})")
@@ -248,7 +265,7 @@ def _keep_checks(table: Table, notes: list[str]) -> None:
         except sqlite3.Error:
             broken = True
         if broken:
-            notes.append(f"A CHECK of {table.source} does not hold in the domain's spelling and was left out.")
+            notes.left_out(f"A CHECK of {table.source} does not hold in the domain's spelling and was left out.")
         else:
             kept.append(tokens)
     table.checks = kept

@@ -36,6 +36,7 @@ class Column:
     default: str | None = None
     choices: list[Any] = field(default_factory=list)
     references: tuple[str, str] | None = None
+    inferred: bool = False
     required: bool = False
     words: str = ""
     in_key: bool = False
@@ -48,6 +49,10 @@ class Column:
         """The table and column that a reference refers to."""
         assert self.references is not None
         return self.references
+
+    def detach(self) -> None:
+        """Make a reference a plain column."""
+        self.references, self.inferred = None, False
 
     @property
     def traits(self) -> ColumnKind:
