@@ -85,8 +85,8 @@ def _exact(parent: Table) -> set[str]:
 def _evidence(present: Sequence[Any], column: Column, parent: Table) -> str:
     """Return what the values say for a reference, or nothing where they do not say enough.
 
-    A few different values are enough only under an exact name, and if all of them are keys; and where the keys
-    only count on from 1, which any small numbers would hit, the column has to hold at least half of them.
+    A few different values are enough only under an exact name, or that of a key of texts, and if all are keys; and
+    where the keys only count on from 1, which any small numbers would hit, the column has to hold at least half.
     """
     keys, distinct = parent.data[parent.key[0]], set(present)
     hit = distinct.intersection(keys)
@@ -95,7 +95,8 @@ def _evidence(present: Sequence[Any], column: Column, parent: Table) -> str:
         return ""
     if len(distinct) < _DISTINCT:
         chance = _is_run(keys) and not 2 <= len(distinct) >= len(keys) / 2
-        if column.name not in _exact(parent) or distinct != hit or chance:
+        exact = column.name in _exact(parent) or (column.type == "TEXT" and column.name == parent.key[0])
+        if not exact or distinct != hit or chance:
             return ""
     return f"{found:,} of {len(present):,} values, {len(distinct):,} different"
 

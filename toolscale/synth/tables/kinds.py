@@ -38,18 +38,18 @@ _SAME_DAY = "date({0}, '+0 days') IS {0}"  # SQLite takes the 30th of February
 _CLOCK = "strftime('%H:%M', {0}) IS {0}"
 _TOKENS = "access|refresh|auth|csrf|reset|bearer|session|remember|api|device|id|jwt|oauth"
 _SURE = re.compile(
-    r"(?:^|_)(?:password|passwd|passwort|kennwort|passphrase|pwd|otp|cvv|cvc|api_?key|(?:private|secret|access|auth)_key"
+    r"(?:^|_)(?:password|passwd|passwort|kennwort|passphrase|pwd|otp|cvv|cvc|api_?key|(?:private|secret|access|auth|activation)_key"
     rf"|session_key|(?:{_TOKENS})_token|(?:client|api|app|shared|t?otp|mfa|webhook)_secret)"
     r"(?:_?(?:hash|digest|salt|enc|encrypted|value))?\d*$"
 )
-_LIKELY = re.compile(r"(?:^|_)(?:secret|hash|digest|token|salt|session|cookie|nonce)(?:_value)?$")
+_LIKELY = re.compile(r"(?:^|_)(?:secret|hash|digest|token|salt|session|cookie|nonce|pass)(?:_value)?$")
 _PIN = re.compile(r"(?:^|_)pin(?:_?(?:hash|number|nr))?$")
 _OWN_LOOKS = _all(
-    r"\$(?:2[abxy]?|argon2\w*|pbkdf2\S*|scrypt|[156y])\$\S+|(?:pbkdf2|argon2|bcrypt|scrypt)\w*\$\S+|\{S?SHA\d*\}\S+"
+    r"\$(?:2[abxy]?|argon2\w*|pbkdf2\S*|scrypt|[156y]|[HPS])\$\S+|(?:pbkdf2|argon2|bcrypt|scrypt)\w*\$\S+|\{S?SHA\d*\}\S+"
     r"|(?:sk|pk|rk)[-_]\w[\w-]{7,}|gh[pousr]_\w{8,}|xox[abpr]-\S+|AKIA[A-Z0-9]{12,}|eyJ[\w-]+\.[\w-]+\.[\w-]*"
 )
 _DIGEST = _all(r"(?i)[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64}|[0-9a-f]{128}")
-_NAMED_DIGEST = re.compile(r"(?:^|_)(?:\w*id|commit|sha|revision|etag|ref|key|code)\d*(?:_|$)")
+_NAMED_DIGEST = re.compile(r"(?:^|_)(?:\w*id|commit|sha|revision|etag|ref|z?identifier|key|code)\d*(?:_|$)")
 _OPAQUE = _all(r"(?=\S*\d)(?=\S*[A-Za-z])[\w+/=.:-]{8,}|[A-Za-z0-9+/_-]{20,}={0,2}")
 _FEW_DIGITS = _all(r"\d{3,8}")
 _DATE_SAID = re.compile(r"dat|day|time|tag|zeit|fecha|jour|giorno")

@@ -23,6 +23,7 @@ from toolorchestra.toolscale.synth.tables.sqlite_file import SqliteTable
 from toolorchestra.toolscale.synth.tables.tables import Table
 
 _TABLE_PREFIX = re.compile(r"^(?:(?:[Tt]bl|[Tt]ab|[Tt]b|TBL|TAB|TB)(?:_|(?=[A-Z]))|tbl(?=[a-z]))")
+_CORE_DATA_PREFIX = re.compile(r"^Z_?\d*(?=[A-Z])")
 _TYPE_PREFIX = re.compile(r"^(?:str|txt|int|lng|dbl|cur|dat|dtm|bln|fld)_?(?=[A-Z])")
 
 
@@ -53,10 +54,12 @@ class DomainNames:
         self._tables = _known("table", given.tables, tables, file)
         self._columns = _known("column", given.columns, columns, file)
         self.values = given.values
-        plain = _numbered("table", tables, _TABLE_PREFIX)
+        core_data = all(name.startswith("Z") for source in sources for name in (source.name, source.columns[0].name))
+        plain = _numbered("table", tables, _CORE_DATA_PREFIX if core_data else _TABLE_PREFIX)
         self._plain = dict(zip(tables, _without_prefixes(list(map(snake_case, plain.values()))), strict=True))
+        prefix = _CORE_DATA_PREFIX if core_data else _TYPE_PREFIX
         columns_of = {source.name: [column.name for column in source.columns] for source in sources}
-        self._plain_columns = {name: _numbered("column", names, _TYPE_PREFIX) for name, names in columns_of.items()}
+        self._plain_columns = {name: _numbered("column", names, prefix) for name, names in columns_of.items()}
 
     def table(self, name: str, taken: Collection[str]) -> str:
         """Return what a table is called."""

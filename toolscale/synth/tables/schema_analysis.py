@@ -30,6 +30,7 @@ from toolorchestra.toolscale.synth.tables.tables import Column, Table, bare, is_
 from toolorchestra.toolscale.synth.tables.values import offsets_of, spelled
 
 _CURRENCY = re.compile(r"(?:^|_)(?:currency|currencies|waehrung|wahrung|devise|moneda|valuta)(?:_|$)")
+_CODE = re.compile(r"[A-Za-z0-9._-]{1,12}")
 _UNIT = re.compile(r"(?:^|_)(?:unit|unit_name|unit_of_measure|uom|einheit)$")
 
 
@@ -99,9 +100,8 @@ def _drafted(source: SqliteTable, name: str, called: DomainNames, notes: Notes) 
     for raw, values in zip(source.columns, cells, strict=True):
         column = snake_case(called.column(source.name, raw.name, one), columns, "column")
         cells_called = [called.value(value) for value in values] if called.values else values
-        found = spelled(
-            column, raw.declared, cells_called, names_rows=raw.name.lower() in naming | referring, to_utc=to_utc
-        )
+        names_rows = raw.name.lower() in naming | referring
+        found = spelled(column, raw.declared, cells_called, source=raw.name, names_rows=names_rows, to_utc=to_utc)
         if found is None:
             notes.left_out(f"The column {source.name}.{raw.name} holds BLOBs and was left out.")
             continue
@@ -146,7 +146,11 @@ def _choose_key(table: Table, declared: tuple[str, ...], notes: Notes) -> None:
         likely = (*(f"{one}_{end}" for end in ("id", "no", "number", "code", "key")), "code", "number")
         singles = [*((name,) for name in likely if name in table.columns), *table.uniques]
         ids = tuple(name for name in table.columns if name.endswith("_id"))
-        key = next((k for k in [*singles, ids] if k and table.size and is_unique(table, k)), ())
+        first = [(name,) for name in list(table.columns)[:1] if all(_CODE.fullmatch(str(v)) for v in table.data[name])]
+        key = next((k for k in [*singles, *first, ids] if k and table.size and is_unique(table, k)), ())
+        if key:
+            sources = ", ".join(table.columns[part].source for part in key)
+            notes.inferred(f"{table.source}({sources}) is taken for the primary key: no two rows share it.")
     if key:
         first: dict[Any, int] = {}
         for i, values in enumerate(zip(*(table.data[part] for part in key), strict=True)):

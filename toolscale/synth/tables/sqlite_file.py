@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +31,7 @@ MAX_TEXT = 2_000
 """Characters read of a text."""
 MAX_TABLES = 200
 
+_CORE_DATA = ("Z_ENT", "Z_OPT")  # the entity of a row, and how often it was saved
 _TICK = 1_000_000  # virtual-machine operations of SQLite between two looks at the bound
 _MAX_TICKS = 5_000
 
@@ -102,7 +103,19 @@ def without_framework_tables(sources: Sequence[SqliteTable], named: Iterable[str
         if left := [name for name in own if name.lower() not in wanted]:
             notes.left_out(f"Tables of {framework}'s own: {', '.join(left)}. To keep one, name it in a file of names.")
             kept = {name: source for name, source in kept.items() if name not in left}
+    if any(source.name.upper() == "Z_PRIMARYKEY" for source in sources):
+        notes.left_out(f"Columns of Core Data's own: {', '.join(_CORE_DATA)}.")
+        kept = {name: _without(source, _CORE_DATA) for name, source in kept.items()}
     return list(kept.values() or sources)
+
+
+def _without(source: SqliteTable, names: Collection[str]) -> SqliteTable:
+    """Return a table without columns of these names, but for those of its key."""
+    places = [
+        i for i, column in enumerate(source.columns) if column.name.upper() not in names or column.name in source.key
+    ]
+    rows = [tuple(row[i] for i in places) for row in source.rows]
+    return replace(source, columns=[source.columns[i] for i in places], rows=rows)
 
 
 def _restrict(connection: sqlite3.Connection) -> None:

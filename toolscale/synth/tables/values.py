@@ -57,9 +57,9 @@ def offsets_of(values: Iterable[Any]) -> set[str]:
 
 
 def spelled(
-    name: str, declared: str, values: Sequence[Any], *, names_rows: bool = False, to_utc: bool = False
+    name: str, declared: str, values: Sequence[Any], *, source: str = "", names_rows: bool = False, to_utc: bool = False
 ) -> Cells | None:
-    """Return the cells of the column `name` in one type and spelling; None where they are BLOBs.
+    """Return the cells of the column `name` (`source` in the file) in one type and spelling; None for BLOBs.
 
     Missing are NULLs, empty texts and numbers that are none. Integers that are all plausible days or Unix times become
     dates whatever the column's name is, unless it `names_rows`: keys and unique numbers look like that by chance.
@@ -74,7 +74,7 @@ def spelled(
         return None
     if not present:
         return Cells(found, *_declared(name, declared))
-    if dated := _dates(name, found, names_rows, to_utc):
+    if dated := _dates(name, source or name, found, names_rows, to_utc):
         return dated
     if all(isinstance(value, int) for value in present):
         if set(present) <= {0, 1} and ("BOOL" in declared or _FLAG.search(name)):
@@ -147,14 +147,14 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _dates(name: str, values: Sequence[Any], names_rows: bool, to_utc: bool) -> Cells | None:
+def _dates(name: str, source: str, values: Sequence[Any], names_rows: bool, to_utc: bool) -> Cells | None:
     """Return the cells as ISO dates, or dates and times, if that is what they all are."""
     present = [value for value in values if value is not None]
     hinted = _DATED.search(name) is not None
     names_rows = names_rows or _NO_TIME.search(name) is not None
     whole = all(isinstance(value, int) for value in present)
     note = ""
-    if epoch := _epoch(name, present, names_rows, hinted):
+    if epoch := _epoch(source, present, names_rows, hinted):
         begin = datetime.datetime(1970, 1, 1)
         moments = _mapped(lambda v: begin + datetime.timedelta(seconds=math.floor(_seconds(v, epoch))), values)
         note = "numbers were read as times in UTC"
@@ -193,13 +193,13 @@ def _seconds(value: Any, epoch: tuple[int, int]) -> float:
     return (int(value) if isinstance(value, str) else value) / epoch[0] - epoch[1]
 
 
-def _epoch(name: str, present: Sequence[Any], names_rows: bool, hinted: bool) -> tuple[int, int] | None:
+def _epoch(source: str, present: Sequence[Any], names_rows: bool, hinted: bool) -> tuple[int, int] | None:
     """Return how numbers count time, if they do: by the name of their column, or as all are times of this century."""
     if not all(isinstance(value, (int, float)) or (value.isdecimal() and len(value) > 15) for value in present):
         return None
     epochs: Sequence[tuple[int, int]] = _EPOCHS
     first, last = 300_000_000, 5_000_000_000
-    apple = _CORE_DATA.fullmatch(name) is not None
+    apple = _CORE_DATA.fullmatch(source.lower()) is not None
     if apple and all(0 <= _seconds(value, _SINCE_2001) < 2_208_988_800 for value in present):
         return _SINCE_2001
     if not hinted and not apple:
