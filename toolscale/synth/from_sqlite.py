@@ -34,7 +34,6 @@ from toolorchestra.toolscale.requests.intents import make_tasks
 from toolorchestra.toolscale.requests.naming import in_words, snake_case
 from toolorchestra.toolscale.synth.derived.derive import derive_requests, derive_tools
 from toolorchestra.toolscale.synth.derived.request_parts import Request
-from toolorchestra.toolscale.synth.derived.toolbox import Toolbox
 from toolorchestra.toolscale.synth.recipes import recipe_tables
 from toolorchestra.toolscale.synth.tables.sampling import MAX_ROWS_IN_ALL
 from toolorchestra.toolscale.synth.tables.schema_analysis import SchemaAnalysis, analyse_schema
@@ -90,24 +89,17 @@ def domain_from_sqlite(
     if records == "sample":
         specs = _sampled(found, specs, today, seed)
     box = derive_tools(found.tables, today)
-    spec = DomainSpec(
-        name=name,
-        title=title,
-        description=_description(title, found, box),
-        today=today,
-        seed=seed,
-        tables=specs,
-        tools=box.tools,
-    )
+    spec = DomainSpec(name=name, title=title, description="", today=today, seed=seed, tables=specs, tools=box.tools)
     spec = _with_intents(spec, derive_requests(found.tables, box), file)
+    spec = replace(spec, description=_description(found, (rule for tool in spec.tools for rule in box.rules[tool])))
     _write(spec, found, folder, file)
 
 
-def _description(title: str, found: SchemaAnalysis, box: Toolbox) -> str:
+def _description(found: SchemaAnalysis, rules: Iterable[str]) -> str:
     lines = [
         f"You keep the records of this place: {', '.join(in_words(table.many) for table in found.tables.values())}.",
         "Look rows up before you change them; ids come from look-ups or from the request, never from guesses.",
-        *(f"- {rule}" for rule in dict.fromkeys(box.rules)),
+        *(f"- {rule}" for rule in dict.fromkeys(rules)),
         "- If a request cannot be met, change nothing and say why.",
     ]
     return "\n".join(lines) + "\n"
