@@ -93,7 +93,7 @@ class SynthDomainCommand(ModelOptions):
         if self.from_sqlite is not None:
             from toolorchestra.toolscale.synth.from_sqlite import domain_from_sqlite
 
-            domain_from_sqlite(
+            return domain_from_sqlite(
                 self.from_sqlite,
                 self.folder,
                 title=self.title,
@@ -132,7 +132,9 @@ class SynthDomainCommand(ModelOptions):
         began = time.perf_counter()
         domain = build_domain(self.folder)
         try:
-            tasks, report = filtered(domain, ((name, self._solver(name)) for name in self.solver), self.k)
+            solvers = ((name, self._solver(name)) for name in self.solver)
+            unread = None if self.llm is None and self.from_sqlite is None else self.folder
+            tasks, report = filtered(domain, solvers, self.k, unread=unread)
         except ExpertError as error:
             raise SynthesisError(f"The solver failed: {error} The same command goes on.", resumable=True) from None
         if not tasks:
