@@ -33,6 +33,10 @@ class WordLists(msgspec.Struct, frozen=True):
     money: tuple[str, ...]
     summed: tuple[str, ...]
     identifying: frozenset[str]
+    roles: dict[str, str]
+    spelled_out: dict[str, str]
+    units: dict[str, str]
+    bare_units: dict[str, str]
     sql: frozenset[str]
 
 
@@ -119,11 +123,28 @@ def in_words(name: str) -> str:
     return name.strip("_").replace("_", " ")
 
 
+def quantity_words(name: str) -> str:
+    """Return what the numbers in a column are called, with their unit, or as a number of things.
+
+    >>> [quantity_words(name) for name in ("weight_kg", "milliseconds", "beds", "units_in_stock", "berth_no", "fee")]
+    ['weight in kg', 'length in milliseconds', 'number of beds', 'number of units in stock', 'berth number', 'fee']
+    """
+    words, (rest, _, last) = word_lists(), name.rpartition("_")
+    if name in words.bare_units:
+        return words.bare_units[name]
+    if rest and last in words.units:
+        return f"{in_words(rest)} in {words.units[last]}"
+    if last in words.spelled_out:
+        return f"{in_words(rest)} {words.spelled_out[last]}".strip()
+    head = re.split(r"_(?:in|of|on|per|to)_", name)[0]
+    return f"number of {in_words(name)}" if singular(head) != head else in_words(name)
+
+
 def an(phrase: str) -> str:
     """Return `phrase` with the indefinite article.
 
-    >>> an("loan"), an("author"), an("user")
-    ('a loan', 'an author', 'a user')
+    >>> an("loan"), an("author"), an("user"), an("hour")
+    ('a loan', 'an author', 'a user', 'an hour')
     """
-    vowel = phrase[:1] in "aeiou" and not phrase.startswith(("user", "uni", "eu", "one"))
+    vowel = re.match(r"(?!user|uni|eu|one)[aeiou]|hour|hono|heir", phrase)
     return f"{'an' if vowel else 'a'} {phrase}"

@@ -99,7 +99,7 @@ class ToolMaker:
         one = in_words(table.one)
         if column.references:
             target, to = column.target
-            parent, stem = in_words(self.tables[target].one), in_words(column.name.removesuffix("_id"))
+            parent, stem = in_words(self.tables[target].one), in_words(column.stem)
             return f"{parent} id" if stem in (parent, in_words(to)) else f"{in_words(to)} of the {stem}"
         if column.name in table.key:
             return f"{one} id" if len(table.key) == 1 and column.name.endswith("_id") else column.words

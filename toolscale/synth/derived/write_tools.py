@@ -165,7 +165,7 @@ class WriteTools(ToolMaker):
             values = {"parent": self.tables[target], "owner": in_words(self.tables[target].one), "to": to}
             guards.append(self._guard("trusted", table, name=name, state=state, good=good, **values))
         if (table.name, name) in self.box.exclusive and life is not None:
-            stem = in_words(name.removesuffix("_id"))
+            stem = in_words(table.columns[name].stem)
             guards.append(self._guard("exclusive", table, name=name, stem=stem, life=life))
         return guards
 

@@ -19,7 +19,7 @@ from typing import Any
 from toolorchestra.toolscale.common.errors import DomainError
 from toolorchestra.toolscale.database.connection import Connection
 from toolorchestra.toolscale.database.sql import quote
-from toolorchestra.toolscale.requests.naming import in_words, singular, snake_case, word_lists
+from toolorchestra.toolscale.requests.naming import in_words, quantity_words, singular, snake_case, word_lists
 from toolorchestra.toolscale.synth.tables.foreign_keys import ordered, refer
 from toolorchestra.toolscale.synth.tables.names_file import DomainNames
 from toolorchestra.toolscale.synth.tables.sampling import MAX_ROWS_IN_ALL, sample
@@ -208,11 +208,15 @@ def _is_money(column: Column, present: Sequence[Any]) -> bool:
 def _words(column: Column, present: Sequence[Any]) -> str:
     """Return what a column's values are called: ``returned_on`` is the "date returned", ``born`` a "year born"."""
     words = in_words(column.name)
-    if column.is_date and not re.search(r"dat|day|time|tag|zeit|fecha|jour|giorno", words):
+    if column.is_date and not re.search(r"dat|day|time|tag|zeit|fecha|jour|giorno|since|until|from", words):
         return f"date {re.sub(r' (?:on|at)$', '', words)}"
     number = column.type == "INTEGER" and column.kind == "number" and present
     years = number and min(present) >= 1000 and max(present) < 2200
-    return f"year {words}" if years and words.endswith(("ed", "born")) else words
+    if years and words.endswith(("ed", "born")):
+        return f"year {words}"
+    if column.kind == "flag":
+        return re.sub(r"^(?:is|has) ", "", words)
+    return quantity_words(column.name) if column.type != "TEXT" and column.kind in ("number", "money", "key") else words
 
 
 def _keep_checks(table: Table, notes: list[str]) -> None:

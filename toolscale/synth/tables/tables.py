@@ -45,6 +45,12 @@ class Column:
         assert self.references is not None
         return self.references
 
+    @property
+    def stem(self) -> str:
+        """What a reference is called: ``home_branch`` for ``home_branch_id``, ``room`` for ``room_no``."""
+        words, (first, _, last) = word_lists(), self.name.rpartition("_")
+        return words.roles.get(self.name) or (first if first and last in words.identifying else self.name)
+
     def detach(self, kind: Kind | None = None) -> None:
         """Make a reference a plain column."""
         self.references, self.kind = None, kind or ("number" if self.type != "TEXT" else "text")
@@ -194,7 +200,7 @@ def numbered(table: Table) -> tuple[str, int]:
 
 def naturals_of(table: Table) -> list[Natural]:
     """Return the ways to name a row without its key, the best ones first."""
-    if not table.size or len(table.key) > 1:
+    if not table.size:
         return []
     found = []
     for name, column in table.columns.items():
