@@ -123,8 +123,8 @@ def in_words(name: str) -> str:
     return name.strip("_").replace("_", " ")
 
 
-def quantity_words(name: str) -> str:
-    """Return what the numbers in a column are called, with their unit, or as a number of things.
+def quantity_words(name: str, *, counts: bool = True) -> str:
+    """Return what the numbers in a column are called: with their unit, or, if it `counts`, as a number of things.
 
     >>> [quantity_words(name) for name in ("weight_kg", "milliseconds", "beds", "units_in_stock", "berth_no", "fee")]
     ['weight in kg', 'length in milliseconds', 'number of beds', 'number of units in stock', 'berth number', 'fee']
@@ -137,7 +137,7 @@ def quantity_words(name: str) -> str:
     if last in words.spelled_out:
         return f"{in_words(rest)} {words.spelled_out[last]}".strip()
     head = re.split(r"_(?:in|of|on|per|to)_", name)[0]
-    return f"number of {in_words(name)}" if singular(head) != head else in_words(name)
+    return f"number of {in_words(name)}" if counts and singular(head) != head else in_words(name)
 
 
 def an(phrase: str) -> str:

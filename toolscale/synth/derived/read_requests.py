@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from toolorchestra.toolscale.requests.naming import in_words
+from toolorchestra.toolscale.requests.naming import in_words, plural
 from toolorchestra.toolscale.synth.derived.request_parts import (
     Label,
     OwnedRows,
@@ -58,7 +58,7 @@ class ReadRequests(Requester):
         """What references lead to: one, two and three rows on."""
         paths = list(self._walks(table, []))
         for length, limit in _PATHS.items():
-            for path in [path for path in paths if len(path) == length][:limit]:
+            for path in [path for path in paths if len(path) == length and path[0].name not in table.key][:limit]:
                 stems = [column.stem for column in path]
                 calls = [(table.name, row_key(table).arguments)]
                 calls += [(c.target[0], {c.target[1]: f"$row_{i}.{c.name}"}) for i, c in enumerate(path)]
@@ -199,7 +199,7 @@ class ReadRequests(Requester):
     def counts(self, rows: OwnedRows) -> Iterator[Request]:
         """How many rows there are of a table that only ties others together: listed, then counted."""
         if rows.listing and rows.table.name not in self.box.summary:
-            yield self._request("count_listed", rows.table, **rows.values)
+            yield self._request("count_listed", rows.table, tied=_tied(rows.table, rows.column), **rows.values)
 
     def _counts_by_key(self, table: Table) -> Iterator[Request]:
         """How many rows refer to one that has no name: listed, then counted."""
@@ -210,7 +210,8 @@ class ReadRequests(Requester):
                 role = "" if column.stem == self.tables[target].one else f" as {in_words(column.stem)}"
                 values = {"column": column, "listing": listing, "stem": column.stem}
                 of_owner = f"{'with' if role else 'of'} {row_key(self.tables[target]).phrase}{role}"
-                yield self._request("count_listed_by_key", table, of_owner=of_owner, **values)
+                values |= {"tied": _tied(table, column), "of_owner": of_owner}
+                yield self._request("count_listed_by_key", table, **values)
 
     def below(self, rows: OwnedRows) -> Iterator[Request]:
         """How many other rows refer to these rows: listed, then counted one by one."""
@@ -267,3 +268,9 @@ class ReadRequests(Requester):
             label=label,
             size=size,
         )
+
+
+def _tied(table: Table, column: Column) -> str:
+    """Return what the rows of a table are called that refer to a row by a column: of a link, the rows that it ties."""
+    others = [other for other in table.references if other is not column]
+    return in_words(plural(others[0].stem) if table.is_link and len(others) == 1 else table.many)

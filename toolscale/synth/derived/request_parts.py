@@ -53,7 +53,8 @@ class Handle:
             return f"{self.one} {value}"
         if name.endswith(("name", "title")):
             return f'the {self.one} "{value}"'
-        return f"the {self.one} with the {in_words(name)} {value}"
+        words = self.table.columns[name].words if name in self.table.columns else in_words(name)
+        return f"the {self.one} with the {words} {value}"
 
     @property
     def sql(self) -> str:
@@ -257,9 +258,10 @@ class Requester:
     def _label(self, table: Table) -> Label | None:
         """Return what a question asks of a row that was looked up."""
         names = [natural.name for natural in table.naturals if len(natural.columns) == 1]
+        firsts = {first for first, _ in FULL_NAMES}
         names += [n for n, c in table.columns.items() if n.endswith(("name", "title")) and c.kind == "text"]
-        if names:
-            return Label(in_words(names[0]), names[0])
+        if found := next((name for name in names if name not in firsts), None):
+            return Label(table.columns[found].words, found)
         columns = self._answer_columns(table)
         return Label(columns[0].words, columns[0].name, columns[0].format) if columns else None
 

@@ -245,7 +245,7 @@ class WriteRequests(Requester):
         quoted = column.kind == "note" or (column.kind in ("text", "key") and name.endswith("title"))
         if quoted and column.type == "TEXT" and "name" not in name:
             shown = f'"{shown}"'
-        return f"{in_words(name) if name in table.key else column.words} {shown}"
+        return f"{column.words} {shown}"
 
     def _new_value(self, table: Table, column: Column) -> str:
         """Return the SQL of a plausible value for a new row, from the row ``t`` that it is like."""

@@ -27,6 +27,7 @@ from toolorchestra.toolscale.synth.tables.sqlite_file import SqliteTable, read_s
 from toolorchestra.toolscale.synth.tables.tables import Column, Table, bare, counts_on, is_rate, is_unique
 from toolorchestra.toolscale.synth.tables.values import spelled
 
+_KEY_ENDS = ("id", "no", "number", "code", "key")
 MAX_CHOICES = 12
 """Values of a category."""
 
@@ -118,7 +119,7 @@ def _choose_key(table: Table, declared: tuple[str, ...], notes: list[str]) -> No
     one = table.one
     key = declared
     if not key:
-        likely = (*(f"{one}_{end}" for end in ("id", "no", "number", "code", "key")), "code", "number")
+        likely = (*(f"{one}_{end}" for end in _KEY_ENDS), "code", "number")
         singles = [*((name,) for name in likely if name in table.columns), *table.uniques]
         ids = tuple(name for name in table.columns if name.endswith("_id"))
         key = next((k for k in [*singles, ids] if k and table.size and is_unique(table, k)), ())
@@ -177,7 +178,7 @@ def _characterise(table: Table) -> None:
         declared = any((column.name,) == unique for unique in table.uniques)
         column.unique = column.name not in table.key and (column.unique or declared) and len(distinct) == len(present)
         column.required = not column.nullable
-        column.words = _words(column, present)
+        column.words = _words(table, column, present)
         if column.kind == "text":
             longest = max(map(len, present), default=0)
             repeats = len(distinct) <= MAX_CHOICES and len(present) >= 3 * len(distinct)
@@ -205,9 +206,14 @@ def _is_money(column: Column, present: Sequence[Any]) -> bool:
     return bool(re.search("|".join(word_lists().money) + "|fine$", column.name))
 
 
-def _words(column: Column, present: Sequence[Any]) -> str:
-    """Return what a column's values are called: ``returned_on`` is the "date returned", ``born`` a "year born"."""
-    words = in_words(column.name)
+def _words(table: Table, column: Column, present: Sequence[Any]) -> str:
+    """Return what a column's values are called: ``returned_on`` is the "date returned", ``born`` a "year born".
+
+    What the table is called is not said again: ``post_status`` of a post is the "status".
+    """
+    short = column.name.removeprefix(f"{table.one}_")
+    name = column.name if short in table.columns or short in _KEY_ENDS else short
+    words = in_words(name)
     if column.is_date and not re.search(r"dat|day|time|tag|zeit|fecha|jour|giorno|since|until|from", words):
         return f"date {re.sub(r' (?:on|at)$', '', words)}"
     number = column.type == "INTEGER" and column.kind == "number" and present
@@ -216,7 +222,9 @@ def _words(column: Column, present: Sequence[Any]) -> str:
         return f"year {words}"
     if column.kind == "flag":
         return re.sub(r"^(?:is|has) ", "", words)
-    return quantity_words(column.name) if column.type != "TEXT" and column.kind in ("number", "money", "key") else words
+    if column.type == "TEXT" or column.is_date:
+        return words
+    return quantity_words(name, counts=column.type == "INTEGER")
 
 
 def _keep_checks(table: Table, notes: list[str]) -> None:

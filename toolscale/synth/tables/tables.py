@@ -48,8 +48,9 @@ class Column:
     @property
     def stem(self) -> str:
         """What a reference is called: ``home_branch`` for ``home_branch_id``, ``room`` for ``room_no``."""
-        words, (first, _, last) = word_lists(), self.name.rpartition("_")
-        return words.roles.get(self.name) or (first if first and last in words.identifying else self.name)
+        name = self.words.replace(" ", "_") or self.name
+        words, (first, _, last) = word_lists(), name.rpartition("_")
+        return words.roles.get(name) or (first if first and last in words.identifying else name)
 
     def detach(self, kind: Kind | None = None) -> None:
         """Make a reference a plain column."""
