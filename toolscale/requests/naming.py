@@ -36,7 +36,7 @@ class WordLists(msgspec.Struct, frozen=True):
     roles: dict[str, str]
     spelled_out: dict[str, str]
     units: dict[str, str]
-    bare_units: dict[str, str]
+    said: dict[str, str]
     sql: frozenset[str]
 
 
@@ -130,8 +130,8 @@ def quantity_words(name: str, *, counts: bool = True) -> str:
     ['weight in kg', 'length in milliseconds', 'number of beds', 'number of units in stock', 'berth number', 'fee']
     """
     words, (rest, _, last) = word_lists(), name.rpartition("_")
-    if name in words.bare_units:
-        return words.bare_units[name]
+    if name in words.said:
+        return words.said[name]
     if rest and last in words.units:
         return f"{in_words(rest)} in {words.units[last]}"
     if last in words.spelled_out:

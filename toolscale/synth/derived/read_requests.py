@@ -42,7 +42,8 @@ class ReadRequests(Requester):
     def _facts(self, table: Table) -> Iterator[Request]:
         """One value of one row: by id, by each natural name, and by a search for a name that is not unique."""
         columns, handles = self._answer_columns(table), self._handles(table, "name", "t")
-        for column in columns[: 1 if handles else 2]:
+        numbered = bool(handles) and not table.columns[table.key[0]].source  # the file has no such ids
+        for column in columns[: 0 if numbered else 1 if handles else 2]:
             yield self._request("fact_by_id", table, column=column)
         if not columns:
             return

@@ -213,7 +213,9 @@ def _words(table: Table, column: Column, present: Sequence[Any]) -> str:
     """
     short = column.name.removeprefix(f"{table.one}_")
     name = column.name if short in table.columns or short in _KEY_ENDS else short
-    words = in_words(name)
+    if name == table.one and name not in table.key and not column.references:
+        name = "name" if column.type == "TEXT" else "amount"
+    words = word_lists().said.get(name) or in_words(name)
     if column.is_date and not re.search(r"dat|day|time|tag|zeit|fecha|jour|giorno|since|until|from", words):
         return f"date {re.sub(r' (?:on|at)$', '', words)}"
     number = column.type == "INTEGER" and column.kind == "number" and present
@@ -224,7 +226,7 @@ def _words(table: Table, column: Column, present: Sequence[Any]) -> str:
         return re.sub(r"^(?:is|has) ", "", words)
     if column.type == "TEXT" or column.is_date:
         return words
-    return quantity_words(name, counts=column.type == "INTEGER")
+    return quantity_words(name, counts=all(float(value).is_integer() for value in present))
 
 
 def _keep_checks(table: Table, notes: list[str]) -> None:

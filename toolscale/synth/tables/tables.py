@@ -48,6 +48,8 @@ class Column:
     @property
     def stem(self) -> str:
         """What a reference is called: ``home_branch`` for ``home_branch_id``, ``room`` for ``room_no``."""
+        if self.references and self.references[1] == self.name:
+            return singular(self.references[0])
         name = self.words.replace(" ", "_") or self.name
         words, (first, _, last) = word_lists(), name.rpartition("_")
         return words.roles.get(name) or (first if first and last in words.identifying else name)
@@ -60,6 +62,12 @@ class Column:
     def is_date(self) -> bool:
         """Whether it holds dates, or dates and times."""
         return self.kind in ("date", "datetime")
+
+    @property
+    def be(self) -> str:
+        """The verb that goes with its words: the notes "are", the note "is"."""
+        head = re.split(" (?:in|of|on|per|to) ", self.words)[0]
+        return "are" if singular(head) != head else "is"
 
     @property
     def format(self) -> str:
