@@ -33,8 +33,7 @@ def filtered(
 ) -> tuple[list[Task], Report]:
     """Return the tasks that the filters keep and what they dropped, and show how far they are (see `apply_filters`).
 
-    `unread` is the folder of a domain whose tasks nobody has read: those that random calls and answers solve are
-    dropped.
+    `unread` is the folder of a domain whose tasks nobody has read.
     """
     from toolorchestra.cli.display.console import progress_bars
     from toolorchestra.toolscale.requests.filters import apply_filters

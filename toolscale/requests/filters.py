@@ -145,19 +145,13 @@ def apply_filters(
         "near-duplicate": _near,
         "leak between splits": _leaks,
     }
-    if guessers is not None:
-        checks |= unread_checks(domain, tasks, guessers, k)
+    checks |= unread_checks(domain, tasks, guessers, k) if guessers is not None else {}
     left, results = list(tasks), []
     for name, check in checks.items():
         if name.startswith("unsolved") and not solvers:
             report.not_run.append(NotRun(name, "no solver was given"))
             continue
-        reasons = []
-        for reason in check(left):
-            reasons.append(reason)
-            if progress is not None:
-                progress(name, len(reasons), len(left))
-        judged = list(zip(left, reasons, strict=True))
+        judged = list(zip(left, _watched(name, check(left), len(left), progress), strict=True))
         gone = [f"{task.id}: {reason}" for task, reason in judged if reason]
         left = [task for task, reason in judged if not reason]
         counted = every and name.startswith("unsolved")
@@ -166,6 +160,15 @@ def apply_filters(
     session.close()
     report.stages.append(Stage("filter", results))
     return left, report
+
+
+def _watched(
+    name: str, reasons: Iterable[str], count: int, progress: Callable[[str, int, int], object] | None
+) -> Iterator[str]:
+    for done, reason in enumerate(reasons, 1):
+        if progress is not None:
+            progress(name, done, count)
+        yield reason
 
 
 def _build_stage(domain: Domain, made: int) -> Stage:

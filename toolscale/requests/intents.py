@@ -278,11 +278,7 @@ def _make(
 
 
 def facts_of(intent: IntentSpec, scope: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
-    """Return what the answer to a request must tell: of each fact the phrases, of which one is enough.
-
-    Raises:
-        TaskError: It is in a result that is not in `scope`.
-    """
+    """Return what an answer must tell: the phrases of each fact. A TaskError says that `scope` lacks a result."""
     return tuple(fact for item in intent.communicate for fact in _facts(item, scope))
 
 

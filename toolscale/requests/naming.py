@@ -34,7 +34,7 @@ class WordLists(msgspec.Struct, frozen=True):
     summed: tuple[str, ...]
     identifying: frozenset[str]
     roles: dict[str, str]
-    spelled_out: dict[str, str]
+    endings: dict[str, str]
     units: dict[str, str]
     said: dict[str, str]
     sql: frozenset[str]
@@ -126,16 +126,14 @@ def in_words(name: str) -> str:
 def quantity_words(name: str, *, counts: bool = True) -> str:
     """Return what the numbers in a column are called: with their unit, or, if it `counts`, as a number of things.
 
-    >>> [quantity_words(name) for name in ("weight_kg", "milliseconds", "beds", "units_in_stock", "berth_no", "fee")]
-    ['weight in kg', 'length in milliseconds', 'number of beds', 'number of units in stock', 'berth number', 'fee']
+    >>> [quantity_words(name) for name in ("weight_kg", "beds", "units_in_stock", "berth_no", "fee")]
+    ['weight in kg', 'number of beds', 'number of units in stock', 'berth number', 'fee']
     """
     words, (rest, _, last) = word_lists(), name.rpartition("_")
-    if name in words.said:
-        return words.said[name]
     if rest and last in words.units:
         return f"{in_words(rest)} in {words.units[last]}"
-    if last in words.spelled_out:
-        return f"{in_words(rest)} {words.spelled_out[last]}".strip()
+    if last in words.endings:
+        return f"{in_words(rest)} {words.endings[last]}".strip()
     head = re.split(r"_(?:in|of|on|per|to)_", name)[0]
     return f"number of {in_words(name)}" if counts and singular(head) != head else in_words(name)
 

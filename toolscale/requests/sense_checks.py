@@ -6,9 +6,10 @@ understanding the request. A person who writes a domain decides these things; wh
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from typing import Any
 
 from toolorchestra.toolscale.answers.mentions import tokens
 from toolorchestra.toolscale.common.errors import TaskError
@@ -24,7 +25,6 @@ MAX_COMMON = Fraction(1, 2)
 MIN_TASKS = 3
 """Tasks that an intent keeps at least, if some of its tasks are dropped; with fewer left, all of them are."""
 
-Facts = tuple[tuple[str, ...], ...]
 Check = Callable[[list[Task]], Iterator[str]]
 """Yields for each task why it is dropped, or nothing."""
 
@@ -58,33 +58,34 @@ def unread_checks(
 def _left_over(made: Sequence[Task], left: Sequence[Task]) -> Iterator[str]:
     """Yield why a task that is `left` of those `made` goes, too: of its intent, too few are."""
     before, now = (Counter(task.intent for task in tasks) for tasks in (made, left))
-    for task in left:
-        few = now[task.intent] < min(MIN_TASKS, before[task.intent])
-        yield f"of {before[task.intent]} tasks of {task.intent}, {now[task.intent]} were left" if few else ""
+    few = {name for name in now if now[name] < min(MIN_TASKS, before[name])}
+    yield from (f"of {before[task.intent]}, {now[task.intent]} left" if task.intent in few else "" for task in left)
 
 
 def _stated(task: Task) -> str:
-    said = tokens(task.instruction)
-    for phrases in task.communicate:
-        for phrase in phrases:
-            words = tokens(phrase)
-            if words and any(said[i : i + len(words)] == words for i in range(len(said) - len(words) + 1)):
-                return f"it says {phrase!r}"
+    """Return the fact that an instruction says; one of several that a look-up decides between is not stated."""
+    said = [] if task.branches or task.refuses else tokens(task.instruction)
+    for phrase in (phrase for phrases in task.communicate for phrase in phrases):
+        words = tokens(phrase)
+        if words and any(said[i : i + len(words)] == words for i in range(len(said) - len(words) + 1)):
+            return f"it says {phrase!r}"
     return ""
 
 
 def _usual(domain: Domain, tasks: Sequence[Task]) -> Iterator[str]:
     """Yield whether the answer of a task is the most frequent one of what its intent asks, or of what is then left."""
-    of_intent: dict[str, list[Task]] = defaultdict(list)
-    for task in tasks:
-        of_intent[task.intent].append(task)
-    usual = {intent: _common(_answers(domain, intent, some)) for intent, some in of_intent.items()}
-    for task in tasks:
-        share = usual[task.intent].get(task.communicate)
-        yield "" if share is None else f"{share:.0%} of the answers are {task.communicate}"
+    usual: dict[str, set[Any]] = {}
+    for name in dict.fromkeys(task.intent for task in tasks):
+        left = _answers(domain, name, tasks)
+        usual[name] = set()
+        while left and left.most_common(1)[0][1] > MAX_COMMON * left.total():
+            answer = left.most_common(1)[0][0]
+            usual[name].add(answer)
+            del left[answer]
+    yield from ("more than half have this answer" if task.communicate in usual[task.intent] else "" for task in tasks)
 
 
-def _answers(domain: Domain, name: str, tasks: Sequence[Task]) -> Counter[Facts]:
+def _answers(domain: Domain, name: str, tasks: Sequence[Task]) -> Counter[Any]:
     """Return the answers to all requests that an intent could make: by its bindings, or else by its tasks."""
     intent = domain.spec.intents.get(name)
     if intent is not None and intent.communicate:
@@ -92,20 +93,7 @@ def _answers(domain: Domain, name: str, tasks: Sequence[Task]) -> Counter[Facts]
             return Counter(facts_of(intent, row) for row in bindings_of(domain, intent, f"intents.{name}"))
         except TaskError:
             pass  # it tells what look-ups return
-    return Counter(task.communicate for task in tasks if task.communicate)
-
-
-def _common(answers: Counter[Facts]) -> dict[Facts, float]:
-    """Return the answers that are more frequent than all others together, one after the other, and their shares."""
-    found: dict[Facts, float] = {}
-    left = Counter(answers)
-    while left:
-        answer, count = left.most_common(1)[0]
-        if count <= MAX_COMMON * left.total():
-            break
-        found[answer] = count / left.total()
-        del left[answer]
-    return found
+    return Counter(task.communicate for task in tasks if task.intent == name and task.communicate)
 
 
 def misjudged(domain: Domain, tasks: Sequence[Task]) -> Iterator[str]:

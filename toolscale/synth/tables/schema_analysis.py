@@ -215,12 +215,15 @@ def _words(table: Table, column: Column, present: Sequence[Any]) -> str:
     name = column.name if short in table.columns or short in _KEY_ENDS else short
     if name == table.one and name not in table.key and not column.references:
         name = "name" if column.type == "TEXT" else "amount"
-    words = word_lists().said.get(name) or in_words(name)
-    if column.is_date and not re.search(r"dat|day|time|tag|zeit|fecha|jour|giorno|since|until|from", words):
-        return f"date {re.sub(r' (?:on|at)$', '', words)}"
+    if said := word_lists().said.get(name):
+        return said
+    words = in_words(name)
+    if column.is_date and not re.search(r"dat|day|time|tag|zeit|fecha|jour|giorno", words):
+        after = words.endswith(("since", "until", "from", "to"))
+        return f"{words} date" if after else f"date {re.sub(r' (?:on|at)$', '', words)}"
     number = column.type == "INTEGER" and column.kind == "number" and present
     years = number and min(present) >= 1000 and max(present) < 2200
-    if years and words.endswith(("ed", "born")):
+    if years and words.endswith(("ed", "born", "built", "made")):
         return f"year {words}"
     if column.kind == "flag":
         return re.sub(r"^(?:is|has) ", "", words)
