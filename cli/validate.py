@@ -45,7 +45,7 @@ class ValidateCommand(SourceOptions, WorkerOptions):
     env_options: NamedValues = field(default_factory=dict)
     """Arguments of the environment, e.g. `tools full`."""
     verbose: Annotated[bool, arg(aliases=["-v"])] = False
-    """List what checks that passed tried and found; failures and notes are always listed."""
+    """List also what checks that passed tried and found, and all of what is only noted; failures are always listed."""
     json: bool = False
     """Print the report as JSON."""
 

@@ -240,6 +240,8 @@ def _read(folder: Path) -> tuple[DomainSpec, dict[str, Path]]:
     origin: dict[str, Path] = {}
     for file in [first, *sorted(path for path in folder.glob("*.yaml") if path != first)]:
         content = _read_yaml(file)
+        if file.name == "names.yaml" and "columns" in content:
+            continue  # what the tables of a SQLite file are called (`toolscale.synth.tables.names_file`)
         for section, value in content.items():
             kind: Any = _MERGED.get(section)
             if kind is None:

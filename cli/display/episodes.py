@@ -28,6 +28,8 @@ from toolorchestra.toolscale.evolution.adversarial import PAPER_SHARES, PAPER_SI
 _MAX_WHY = 200  # characters of a reason in a list
 _MAX_CALLS = 6  # of those that failed, most frequent first
 _MARKS = {"pass": ("✓", "green"), "fail": ("✗", "bold red"), "note": ("•", "yellow")}
+_DETAILS = {"pass": 0, "fail": None, "note": 4}
+"""Details shown of a check; None: all."""
 
 
 def print_episode(console: Console, episode: Episode) -> None:
@@ -210,26 +212,27 @@ def comparison_text(found: Mapping[str, Any], first: Path, second: Path, *, show
 
 
 def print_report(console: Console, report: CheckReport, *, verbose: bool = False) -> None:
-    """Print what the checks of an environment found: a table, then the details of failures and notes.
+    """Print what the checks of an environment found: a table, then the details of failures and the first of notes.
 
-    Those of checks that passed are only counted, in one line, unless `verbose`.
+    What is left out of notes and of checks that passed is counted in one line, unless `verbose`.
     """
     table = plain_table("", Column("check", no_wrap=True), Column("finding", ratio=1), *numbers("seconds"))
     table.title, table.title_style, table.title_justify = report.env_id, "bold cyan", "left"
     for result in report.results:
         table.add_row(Text(*_MARKS[result.verdict]), result.name, Text(result.finding), f"{result.seconds:.1f}")
     console.print(table)
+    left_out = {}
     for result in report.results:
-        if result.details and (verbose or result.verdict != "pass"):
+        details = result.details if verbose else result.details[: _DETAILS[result.verdict]]
+        if rest := len(result.details) - len(details):
+            left_out[result.name] = rest
+        if details:
             mark, style = _MARKS[result.verdict]
             console.print(Text(f"\n{mark} {result.name}", style=style))
-            for detail in result.details:
+            for detail in details:
                 console.print(Text(visible(textwrap.shorten(detail, 300, placeholder=" …"))), style="dim")
-    passed = [result for result in report.results if result.details and result.verdict == "pass"]
-    if passed and not verbose:
-        names = ", ".join(result.name for result in passed)
-        lines = sum(len(result.details) for result in passed)
-        hint = f"\n{lines} lines on what passed ({names}) are left out; --verbose prints them."
+    if left_out:
+        hint = f"\n{sum(left_out.values()):,} more lines ({', '.join(left_out)}) are left out; --verbose prints them."
         console.print(Text(hint, style="dim"))
     total = sum(result.seconds for result in report.results)
     failed = ", ".join(result.name for result in report.results if result.verdict == "fail")

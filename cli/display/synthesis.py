@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from operator import attrgetter
+from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING
 
-from rich.console import Group
+from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Column, Table
 from rich.text import Text
@@ -15,12 +18,20 @@ from rich.text import Text
 from toolorchestra.cli.display.console import key, numbers, plain_table
 from toolorchestra.envs.records.render import VisibleConsole
 from toolorchestra.toolscale.common.visible import visible
+from toolorchestra.toolscale.synth.draft import is_untouched
+from toolorchestra.toolscale.synth.tables.names_file import look_foreign, read_names
+from toolorchestra.toolscale.synth.tables.notes import NOTE_TITLES
 
 if TYPE_CHECKING:
     from toolorchestra.toolscale.generate import Generated
     from toolorchestra.toolscale.preferences import PreferencePair
     from toolorchestra.toolscale.requests.filters import Report
     from toolorchestra.toolscale.synth.model_queries import StageCount
+    from toolorchestra.toolscale.synth.tables.notes import Notes
+
+
+_NOTES_SHOWN, _NOTE_LENGTH = 5, 230
+"""Notes of one kind that are printed, and most characters of one."""
 
 
 @contextmanager
@@ -46,6 +57,26 @@ def synthesis_table(counts: Sequence[StageCount]) -> Table:
     for name, (*whole, cost) in zip(names, rows, strict=True):
         table.add_row(name, *(f"{figure:,}" for figure in whole), f"${cost:.4f}")
     return table
+
+
+def print_notes(console: Console, notes: Notes) -> None:
+    """Print what a domain does not have as its database has it: how much of each kind, and the first of it."""
+    for kind, title in NOTE_TITLES.items():
+        if found := notes.of(kind):
+            console.print(Text(f"{title}: {len(found):,}", style="bold"))
+            for note in found[:_NOTES_SHOWN]:
+                console.print(Text(visible(f"  {shorten(note, _NOTE_LENGTH, placeholder=' …')}")))
+    if notes:
+        console.print(Text("All of it stands at the top of domain.yaml.\n", style="dim"))
+
+
+def print_suggestion(console: Console, names: Path) -> None:
+    """Print how to give other names, where those of a database do not look English that are in the file `names`."""
+    if is_untouched(names) and look_foreign(read_names(names)):
+        file = shlex.quote(str(names))
+        ways = f"Edit {file}, and run the same command with --names {file}, or with --llm BASE_URL --model NAME."
+        text = f"\nThe names do not look English, but the tasks are. {ways}"
+        console.print(text, style="yellow", markup=False, soft_wrap=True)
 
 
 def filter_table(report: Report) -> Group:

@@ -22,6 +22,7 @@ from toolorchestra.toolscale.synth.sizes import Sizes
 
 if TYPE_CHECKING:
     from toolorchestra.toolscale.requests.filters import Solver, Stage
+    from toolorchestra.toolscale.synth.model_queries import ModelQueries
 
 
 @dataclass(kw_only=True)
@@ -36,6 +37,8 @@ class SynthDomainCommand(ModelOptions):
     """With --from-sqlite: keep the file's records, or sample new ones like them."""
     names: Annotated[Path | None, arg(metavar="FILE")] = None
     """With --from-sqlite: YAML file that says what tables, columns and texts are called, e.g. in English."""
+    references: Annotated[Path | None, arg(metavar="FILE")] = None
+    """With --from-sqlite: YAML file that says which columns refer to which, where the file does not."""
     rows: int = 4_500
     """With --from-sqlite: about how many rows of all tables together are kept."""
     title: Annotated[str | None, arg(metavar="TEXT")] = None
@@ -56,12 +59,10 @@ class SynthDomainCommand(ModelOptions):
     hostile: int = 300
     """Hostile actions sent when it is validated."""
     verbose: Annotated[bool, arg(aliases=["-v"])] = False
-    """List what checks that passed tried and found; failures and notes are always listed."""
+    """List also what checks that passed tried and found, and all of what is only noted; failures are always listed."""
 
     def __post_init__(self) -> None:
-        if self.llm is not None and self.from_sqlite is not None:
-            raise UsageError("--llm and --from-sqlite both write the domain: give one of them.")
-        if self.llm is not None and (self.model is None or self.title is None):
+        if self.llm is not None and self.from_sqlite is None and (self.model is None or self.title is None):
             raise UsageError('--llm needs a model and a title: --model NAME --title "Public library".')
         if self.llm is None:
             if "llm" in self.solver:
@@ -71,43 +72,55 @@ class SynthDomainCommand(ModelOptions):
                     "--title and --today are for a domain made here: give --llm BASE_URL or --from-sqlite FILE, or "
                     "write them into domain.yaml."
                 )
-        if self.names is not None and self.from_sqlite is None:
-            raise UsageError("--names is for --from-sqlite FILE: give that as well.")
+        for option in ("names", "references"):
+            if getattr(self, option) is not None and self.from_sqlite is None:
+                raise UsageError(f"--{option} is for --from-sqlite FILE: give that as well.")
         super().__post_init__()
         require_at_least(self.sizes, subjects=1, entries=10, tools=1, intents=1, tasks_per_intent=1, evolved=0)
         require_at_least(self, rows=50, k=1, random_episodes=1, hostile=1)
 
     def _run(self) -> int:
         """Write, build, filter and validate; return 1 when a check failed."""
+        from toolorchestra.cli.display.console import stdout_console
+        from toolorchestra.cli.display.synthesis import print_suggestion
+
         fills = self.llm is not None or self.from_sqlite is not None
         try:
             with Claim.of_folder(self.folder) if fills or self.folder.is_dir() else nullcontext():
-                return self._build(self._synthesise())
+                code = self._build(self._synthesise())
         except KeyboardInterrupt:
             saved = f"What was answered is saved in {self.folder}; the same command goes on."
             print(f"\nInterrupted. {saved}", file=sys.stderr)
             return 130
+        if self.from_sqlite is not None:
+            print_suggestion(stdout_console(), self.folder / "names.yaml")
+        return code
 
     def _synthesise(self) -> list[Stage]:
         """Write the domain's YAML if --llm or --from-sqlite is given; return the stages of the report."""
-        if self.from_sqlite is not None:
-            from toolorchestra.toolscale.synth.from_sqlite import domain_from_sqlite
-
-            return domain_from_sqlite(
-                self.from_sqlite,
-                self.folder,
-                title=self.title,
-                today=self.today,
-                records=self.records,
-                names=self.names,
-                rows=self.rows,
-                seed=self.seed,
-            )
-        if self.llm is None:
+        if self.llm is None and self.from_sqlite is None:
             return []
-        from toolorchestra.cli.display.synthesis import synthesis_progress
+        from toolorchestra.cli.display.console import stdout_console
+        from toolorchestra.cli.display.synthesis import print_notes, synthesis_progress
+        from toolorchestra.toolscale.synth.from_sqlite import domain_from_sqlite
         from toolorchestra.toolscale.synth.pipeline import report_stages, synthesise
 
+        if self.from_sqlite is not None:
+            with ExitStack() as stack:
+                found = domain_from_sqlite(
+                    self.from_sqlite,
+                    self.folder,
+                    title=self.title,
+                    today=self.today,
+                    records=self.records,
+                    names=self.names,
+                    references=self.references,
+                    rows=self.rows,
+                    seed=self.seed,
+                    queries=self._queries(stack) if self.llm is not None else None,
+                )
+            print_notes(stdout_console(), found.notes)
+            return found.stages
         with self._chat() as chat, synthesis_progress() as update:
             record = synthesise(
                 self.folder,
@@ -119,6 +132,18 @@ class SynthDomainCommand(ModelOptions):
                 watch=update,
             )
         return report_stages(record)
+
+    def _queries(self, stack: ExitStack) -> ModelQueries:
+        """Return what asks the model of --llm for names, open until the stack is closed."""
+        from toolorchestra.cli.display.synthesis import synthesis_progress
+        from toolorchestra.toolscale.synth.answer_store import AnswerStore
+        from toolorchestra.toolscale.synth.model_queries import ModelQueries
+        from toolorchestra.toolscale.synth.pipeline import ANSWERS
+
+        model = QuestionModel(stack.enter_context(self._chat()))
+        store = stack.enter_context(AnswerStore(self.folder / ANSWERS))
+        update = stack.enter_context(synthesis_progress())
+        return stack.enter_context(ModelQueries(model, store, self._settings(self.seed), update))
 
     def _build(self, synthesis: list[Stage]) -> int:
         """Build, filter, report and validate."""

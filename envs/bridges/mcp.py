@@ -16,9 +16,8 @@ from __future__ import annotations
 import asyncio
 import functools
 import gc
-import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from mcp import MCPError
@@ -31,36 +30,25 @@ from mcp.types import (
     CallToolResult,
     ListToolsResult,
     PaginatedRequestParams,
-    TextContent,
-    Tool,
 )
 from mcp.types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from toolorchestra.agents.messages.model_message import MAX_MESSAGE_CHARACTERS
-from toolorchestra.envs.base import OrchestrationEnv
-from toolorchestra.envs.bridges.served import OVER, Observed, Served, require_full_schemas
+from toolorchestra.envs.bridges.mcp_tools import RESET, about, episode_tools, listed, result, shown, taken
+from toolorchestra.envs.bridges.served import Observed, Served
 from toolorchestra.envs.step_threads import StepThreads
-from toolorchestra.toolscale.answers.typed_answers import SUBMIT
 from toolorchestra.toolscale.common.errors import OptionError, ToolOrchestraError
 
 MAX_SESSIONS, IDLE_SECONDS, THREADS = 256, 600.0, 32
 MAX_BODY = 4 * MAX_MESSAGE_CHARACTERS
 """Bytes of one message of a client; a longer one is refused."""
-RESET, ANSWER = "reset", "answer"
 _LOG = logging.getLogger(__name__)
-_META = "toolorchestra/episode"
 _CHANGED = "(This episode has other tools than those listed before: list them again.)"
 _INSTRUCTIONS = (
     "Call `reset` to begin an episode: it returns a request of a user and the rules of the place. Call the other tools "
     "to do what is asked, and give the final answer with `submit`, or with `answer` where there is no such tool: that "
     "ends the episode and returns its outcome."
 )
-_CHOICES: dict[str, Any] = {
-    "seed": {"type": "integer", "minimum": 0, "description": "Seed of the episode; it draws the task."},
-    "task_id": {"type": "string", "description": "Id of the task, in place of drawing one."},
-    "split": {"type": "string", "description": "Split to draw from: train, test, test_intents or all."},
-    "difficulty": {"type": "array", "items": {"type": "integer"}, "description": "Levels to draw from, 1 to 5."},
-}
 
 
 class McpSession:
@@ -84,19 +72,19 @@ class McpSession:
                     self._game = Served(self._shared.name, self._shared.options)
                 if self._game is None:
                     raise OptionError(f"There is no episode: call `{RESET}` first.")
-                step = functools.partial(_taken, self._game, name, arguments)
+                step = functools.partial(taken, self._game, name, arguments)
                 observed: Observed = await self._shared.threads.run(self._game.env, step)
             except ToolOrchestraError as error:  # says what is wrong with the call
-                return _result(str(error), failed=True)
+                return result(str(error), failed=True)
             except Exception:
                 _LOG.exception("A session of %s failed", self._shared.name)
-                return _result("The server failed; its log says why. Reset to begin another episode.", failed=True)
+                return result("The server failed; its log says why. Reset to begin another episode.", failed=True)
         if name != RESET:
-            return _shown(observed)
-        before, self.tools = self.tools, _listed([tool["function"] for tool in observed.tools])
+            return shown(observed)
+        before, self.tools = self.tools, listed([tool["function"] for tool in observed.tools])
         changed = [tool.name for tool in before] != [tool.name for tool in self.tools]
         text = "\n\n".join(str(message["content"]) for message in observed.messages)
-        return _result(f"{text}\n\n{_CHANGED}" if changed else text, _about(observed))
+        return result(f"{text}\n\n{_CHANGED}" if changed else text, about(observed))
 
     def close(self) -> None:
         """Free the environment."""
@@ -119,7 +107,7 @@ class EnvironmentServer:
     def __init__(self, env: str, options: Mapping[str, Any] | None = None) -> None:
         self.name, self.options = env, dict(options or {})
         self.threads = StepThreads(THREADS)
-        self.tools = _tools(env, self.options)
+        self.tools = episode_tools(env, self.options)
         self._sessions: dict[str, McpSession] = {}
 
     def server(self) -> Server[Any]:
@@ -248,77 +236,3 @@ def serve_stdio(env: str, options: Mapping[str, Any] | None = None) -> None:
         asyncio.run(run())
     finally:
         shared.close()
-
-
-# ------------------------------------------------------------------------------------------------- tools and results
-
-
-def _tools(env: str, options: Mapping[str, Any]) -> list[Tool]:
-    """Return the tools of an environment as MCP lists them, and the two of the episode."""
-    require_full_schemas(options, "a client of MCP")
-    game = Served(env, options)
-    try:
-        if not isinstance(game.env.unwrapped, OrchestrationEnv):
-            raise OptionError(
-                f"{env} is no environment of one agent that calls tools. Serve it by OpenEnv's protocol instead."
-            )
-        schemas = [tool["function"] for tool in game.reset(seed=0).tools]
-    finally:
-        game.close()
-    if taken := {RESET, ANSWER} & {schema["name"] for schema in schemas}:
-        raise OptionError(f"{env} has a tool called {taken.pop()!r}, a name that the server needs. Rename it.")
-    return _listed(schemas)
-
-
-def _listed(schemas: Sequence[Mapping[str, Any]]) -> list[Tool]:
-    """Return tools as MCP lists them: those of the environment, given as schemas, and those of the episode."""
-    begin = {"type": "object", "properties": _CHOICES, "additionalProperties": False}
-    text = {"type": "string", "description": "The whole answer."}
-    final = {"type": "object", "properties": {"text": text}, "required": ["text"], "additionalProperties": False}
-    tools = [
-        Tool(name=RESET, description="Begin an episode. It returns the request and the rules.", input_schema=begin),
-        *(Tool(name=one["name"], description=one["description"], input_schema=one["parameters"]) for one in schemas),
-    ]
-    if any(one["name"] == SUBMIT for one in schemas):
-        return tools
-    return [*tools, Tool(name=ANSWER, description="Give the final answer, which ends the episode.", input_schema=final)]
-
-
-def _taken(game: Served, name: str, arguments: Mapping[str, Any]) -> Observed:
-    """Begin an episode, end it, or call one of its tools."""
-    if name == RESET:
-        return game.reset(**arguments)
-    if name != ANSWER:
-        return game.step([{"name": name, "arguments": dict(arguments)}])
-    text = arguments.get("text")
-    if not isinstance(text, str) or len(arguments) > 1:
-        raise OptionError(f"`{ANSWER}` needs one argument, `text`, which is a string.")
-    env = game.env.unwrapped
-    return game.step(env.final(text) if env.schemas_read else text)
-
-
-def _shown(observed: Observed) -> CallToolResult:
-    """Return what a client is told of a call."""
-    shown = [str(message["content"]) for message in observed.messages] or [observed.text]
-    if observed.done and observed.info:
-        shown.append(json.dumps({"outcome": observed.info.get("outcome"), "reward": observed.reward}))
-    failed = observed.text == OVER or _refused(observed)
-    return _result("\n".join(filter(None, shown)), _about(observed), failed=failed)
-
-
-def _about(observed: Observed) -> dict[str, Any]:
-    """Return what a client may know of the episode."""
-    return {"reward": observed.reward, "done": observed.done, **observed.info}
-
-
-def _refused(observed: Observed) -> bool:
-    """Return whether a tool did not do what it was called for."""
-    for message in observed.messages:
-        if message["role"] == "tool" and json.loads(message["content"]).get("status") != "OK":
-            return True
-    return False
-
-
-def _result(text: str, about: Mapping[str, Any] | None = None, *, failed: bool = False) -> CallToolResult:
-    meta = None if about is None else {_META: dict(about)}
-    return CallToolResult(content=[TextContent(text=text)], is_error=failed, _meta=meta)

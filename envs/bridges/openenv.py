@@ -109,9 +109,7 @@ class OrchestrationServer(Environment):  # type: ignore[misc]
     def step(self, action: OrchestrationAction, timeout_s: float | None = None, **_: Any) -> OrchestrationObservation:
         """Take a message; `timeout_s` is not used: what a call may take is the environment's own."""
         if self._game is None or self._closed:
-            raise OptionError(
-                "There is no episode: reset first, or connect again if the session was idle for too long."
-            )
+            raise OptionError("There is no episode: reset first, or connect again if the session was idle too long.")
         sent: Any = action.message
         if action.tool_calls:
             sent = {"content": action.message, "tool_calls": action.tool_calls}
@@ -162,8 +160,7 @@ class OrchestrationServer(Environment):  # type: ignore[misc]
 
     def list_splits(self) -> list[dict[str, str]]:
         """Return the splits."""
-        kinds = {"train": "train", "test": "test"}
-        return [{"name": split, "type": kinds.get(split, "test")} for split in SPLITS]
+        return [{"name": split, "type": "train" if split == "train" else "test"} for split in SPLITS]
 
     def list_tasks(self, split: str) -> list[dict[str, Any]]:
         """Return ids and difficulties of the tasks of a split."""
@@ -249,6 +246,5 @@ def serve(app: Any, host: str, port: int, idle_seconds: float = IDLE_SECONDS) ->
 
 
 def _observation(told: Observed) -> OrchestrationObservation:
-    return OrchestrationObservation(
-        text=told.text, messages=told.messages, tools=told.tools, done=told.done, reward=told.reward, metadata=told.info
-    )
+    shown = {"text": told.text, "messages": told.messages, "tools": told.tools}
+    return OrchestrationObservation(**shown, done=told.done, reward=told.reward, metadata=told.info)

@@ -1,18 +1,7 @@
 """TRL: the tools of an environment as methods, for the `environment_factory` of TRL's `GRPOTrainer`.
 
-    import toolorchestra
-    from datasets import Dataset
-    from trl import GRPOConfig, GRPOTrainer
-
     restaurant = toolorchestra.trl.environment("ToolOrchestra-Restaurant-v0")
-    trainer = GRPOTrainer(
-        "Qwen/Qwen3-0.6B",
-        reward_funcs=toolorchestra.trl.reward,
-        args=GRPOConfig(max_completion_length=4096),
-        train_dataset=Dataset.from_list(restaurant.rows(1000)),
-        environment_factory=restaurant,
-    )
-    trainer.train()
+    trainer = GRPOTrainer(…, reward_funcs=toolorchestra.trl.reward, environment_factory=restaurant)
 
 TRL (1.16) runs the calls of a message one after another, ends a rollout at a message without calls, and never hands
 that message to the environment. So each call is a turn of the episode, and the final answer is given by a tool.
@@ -24,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -197,52 +187,36 @@ def environment(env: str, *, answer: str = "answer", **options: Any) -> ToolMeth
 # ------------------------------------------------------------------------------------------------- reward functions
 
 
-def reward(
-    *, environments: Sequence[ToolMethods], completions: Sequence[Any] = (), **columns: Any
-) -> list[float | None]:
+def reward(*, environments: Sequence[ToolMethods], completions: Sequence[Any] = (), **_: Any) -> list[float | None]:
     """Return the reward of each episode, for `reward_funcs`: the one that `gymnasium.make`'s environment gives.
 
     A rollout that ends with a message without calls, but gave no answer by the tool, has this message as its answer.
     One that ended before any answer has failed. One that an infrastructure error ended has None, which TRL leaves out.
     """
-    _finish(environments, completions)
-    return [_of(one.episode, one.episode.reward) for one in environments]
+    return [_of(episode, episode.reward) for episode in _finished(environments, completions)]
 
 
-def cost(*, environments: Sequence[ToolMethods], completions: Sequence[Any] = (), **columns: Any) -> list[float | None]:
+def cost(*, environments: Sequence[ToolMethods], completions: Sequence[Any] = (), **_: Any) -> list[float | None]:
     """Return minus the US dollars that each episode cost, for `reward_funcs` with a weight of its own."""
-    _finish(environments, completions)
-    return [_of(one.episode, -one.episode.cost) for one in environments]
+    return [_of(episode, -episode.cost) for episode in _finished(environments, completions)]
 
 
-def latency(
-    *, environments: Sequence[ToolMethods], completions: Sequence[Any] = (), **columns: Any
-) -> list[float | None]:
+def latency(*, environments: Sequence[ToolMethods], completions: Sequence[Any] = (), **_: Any) -> list[float | None]:
     """Return minus the virtual seconds that each episode took, likewise."""
-    _finish(environments, completions)
-    return [_of(one.episode, -one.episode.clock) for one in environments]
+    return [_of(episode, -episode.clock) for episode in _finished(environments, completions)]
 
 
 def _of(episode: Episode, value: float | None) -> float | None:
-    if episode.outcome in ("infra_error", "judge_error"):
-        return None
-    return 0.0 if value is None else value
+    return None if episode.outcome in ("infra_error", "judge_error") else value or 0.0
 
 
-def _finish(environments: Sequence[ToolMethods], completions: Sequence[Any]) -> None:
-    for number, one in enumerate(environments):
-        messages = completions[number] if number < len(completions) else ()
-        one._finish(_final_text(messages))
-
-
-def _final_text(messages: Any) -> str | None:
-    """Return the text of a rollout's last message, if it is the model's and calls nothing."""
-    if not isinstance(messages, Sequence) or isinstance(messages, str) or not messages:
-        return None
-    last = messages[-1]
-    if last.get("role") != "assistant" or last.get("tool_calls") or not last.get("content"):
-        return None
-    return str(last["content"])
+def _finished(environments: Sequence[ToolMethods], completions: Sequence[Any]) -> list[Episode]:
+    """Return the episodes, each ended with the text of its rollout's last message if that is the model's own answer."""
+    for one, messages in itertools.zip_longest(environments, completions):
+        last = messages[-1] if messages and not isinstance(messages, str) else {}
+        said = last.get("role") == "assistant" and not last.get("tool_calls")
+        one._finish(str(last["content"]) if said and last.get("content") else None)
+    return [one.episode for one in environments]
 
 
 # -------------------------------------------------------------------------------------------------- tools as methods

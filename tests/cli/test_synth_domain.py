@@ -7,6 +7,7 @@ import json
 import os
 import random
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -124,7 +125,8 @@ def test_the_filter_by_solvers_keeps_what_a_solver_solves(edited: Callable[..., 
         ("--title Zoo", "give --llm BASE_URL or --from-sqlite FILE"),
         ("--llm http://x --model m", "--llm needs a model and a title"),
         ("--llm http://x --title Zoo", "--llm needs a model and a title"),
-        ("--llm http://x --model m --title Zoo --from-sqlite zoo.db", "give one of them"),
+        ("--llm http://x --from-sqlite zoo.db", "--llm needs a model: --model NAME"),
+        ("--references zoo.yaml", "--references is for --from-sqlite FILE: give that as well."),
         ("--model m", "--model is for --llm BASE_URL"),
         ("--budget 3", "--budget is for --llm BASE_URL"),
         ("--llm http://x --model m --title Zoo --budget 3", "and --price IN OUT"),
@@ -140,6 +142,43 @@ def test_options_that_cannot_go_together_are_refused_with_the_way_out(
 ):
     assert main(["synth", str(tmp_path), *given.split()]) == 2
     assert message in " ".join(capsys.readouterr().err.replace("│", " ").split())
+
+
+# from a SQLite file
+
+
+def test_what_a_database_lost_is_printed_and_english_names_are_suggested_or_asked_for(
+    fake_server: Any, tmp_path: Path, unvalidated: None, capsys: pytest.CaptureFixture[str]
+):
+    with contextlib.closing(sqlite3.connect(tmp_path / "my.db")) as connection:
+        connection.executescript("""
+            CREATE TABLE kunden (id INTEGER PRIMARY KEY, vorname TEXT);
+            CREATE TABLE bestellungen (id INTEGER PRIMARY KEY, kunden_id INTEGER, datum TEXT);
+            CREATE TABLE alembic_version (id INTEGER PRIMARY KEY);
+        """)
+        connection.executemany("INSERT INTO kunden VALUES (?, ?)", [(i, f"Ada {i}") for i in range(1, 41)])
+        orders = [(i, i % 40 + 1, f"2025-01-{i % 28 + 1:02d}") for i in range(1, 81)]
+        connection.executemany("INSERT INTO bestellungen VALUES (?, ?, ?)", orders)
+        connection.commit()
+    command = ["synth", str(tmp_path / "shop"), "--from-sqlite", str(tmp_path / "my.db")]
+    assert main(command) == 0
+    out = capsys.readouterr().out
+    assert "Left out: 1\n  Tables of Alembic's own: alembic_version." in out
+    evidence = "bestellungen.kunden_id → kunden.id: 80 of 80 values, 40 different; the name says so."
+    assert f"Inferred from names and values, not declared in the file: 1\n  {evidence}\nAll of it stands at" in out
+    assert f"run the same command with --names {tmp_path / 'shop' / 'names.yaml'}" in out
+    words = {
+        "kunden": "customers",
+        "kunden.vorname": "name",
+        "bestellungen": "orders",
+        "bestellungen.datum": "order date",
+    }
+    reply = {"choices": [{"message": {"role": "assistant", "content": json.dumps(words)}, "finish_reason": "stop"}]}
+    fake_server.respond = lambda body: (200, reply)
+    assert main([*command, "--llm", fake_server.url, "--model", "m"]) == 0
+    assert "do not look English" not in capsys.readouterr().out
+    assert set(load_domain(tmp_path / "shop").spec.tables) == {"customers", "orders"}
+    assert len(stored(tmp_path / "shop")) == 1
 
 
 # with a model

@@ -34,21 +34,26 @@ def test_validate_returns_one_when_a_check_fails(run: Run, folder: str, monkeypa
     assert report.json["results"][0]["counts"] == {"solved": 3}
 
 
-def test_what_passed_is_one_line_unless_it_is_asked_for(run: Run, folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_what_did_not_fail_little_is_shown_unless_it_is_asked_for(
+    run: Run, folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tried = [f"attack: kind {number}: 0 of 9 paid" for number in range(30)]
     results = (
         CheckResult("attacks", "pass", "0 of 270 attacks paid", details=tuple(tried)),
-        CheckResult("coverage", "note", "1 of 2 tools", details=("no trajectory calls b",)),
+        CheckResult(
+            "coverage", "note", "1 of 9 tools", details=tuple(f"no trajectory calls {tool}" for tool in "abcdef")
+        ),
         CheckResult("oracle", "fail", "0 of 40 solved", details=tuple(f"a/b/{number:03}" for number in range(40))),
     )
     monkeypatch.setattr(environment, "check_environment", lambda env_id, **_: CheckReport(env_id, results))
     short = run("validate", folder).out.splitlines()
     assert not set(tried) & set(short)
-    assert "30 lines on what passed (attacks) are left out; --verbose prints them." in short
-    assert {"no trajectory calls b", *results[2].details} <= set(short)
+    assert "32 more lines (attacks, coverage) are left out; --verbose prints them." in short
+    assert {*results[1].details[:4], *results[2].details} <= set(short)
+    assert not {*results[1].details[4:]} & set(short)
     for option in ("--verbose", "-v"):
         whole = run("validate", folder, option).out.splitlines()
-        assert {*tried, "no trajectory calls b", *results[2].details} <= set(whole)
+        assert {*tried, *results[1].details, *results[2].details} <= set(whole)
         assert not any("left out" in line for line in whole)
 
 

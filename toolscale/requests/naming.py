@@ -18,6 +18,8 @@ from toolorchestra.toolscale.common.yaml_reader import convert, read_yaml
 
 MAX_LETTERS = 40
 """Longest name made here: tool and intent names are put together from several."""
+_LETTERS = str.maketrans({"ß": "ss", "ø": "o", "Ø": "O", "æ": "ae", "Æ": "Ae", "œ": "oe", "Œ": "Oe", "ł": "l", "Ł": "L",
+                          "đ": "d", "Đ": "D", "ð": "d", "Ð": "D", "þ": "th", "Þ": "Th", "ı": "i"})  # fmt: skip
 
 
 class WordLists(msgspec.Struct, frozen=True):
@@ -37,7 +39,10 @@ class WordLists(msgspec.Struct, frozen=True):
     endings: dict[str, str]
     units: dict[str, str]
     said: dict[str, str]
+    currencies: frozenset[str]
     sql: frozenset[str]
+    english: frozenset[str]
+    foreign: frozenset[str]
 
 
 @functools.cache
@@ -52,10 +57,10 @@ def snake_case(name: str, taken: Collection[str] = (), fallback: str = "item") -
     >>> [snake_case(name) for name in ("InvoiceLine", "Order Details", "customerID", "Größe (cm)", "2nd", "class")]
     ['invoice_line', 'order_details', 'customer_id', 'grosse_cm', 'item_2nd', 'class_']
     """
-    text = unicodedata.normalize("NFKD", name.replace("ß", "ss")).encode("ascii", "ignore").decode()
+    text = spelled_out(name)
     text = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", text)
     text = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_") or fallback
-    text = text if text[0].isalpha() else f"{fallback}_{text}"
+    text = text if text[:1].isalpha() else f"{fallback}_{text}"
     text = text[:MAX_LETTERS].rstrip("_")
     if keyword.iskeyword(text) or text in ("today", "json_each", "json_tree"):
         text += "_"
@@ -64,6 +69,15 @@ def snake_case(name: str, taken: Collection[str] = (), fallback: str = "item") -
         number += 1
         found = f"{text}_{number}"
     return found
+
+
+def spelled_out(text: str) -> str:
+    """Return `text` in the letters of English; of other scripts, nothing is left.
+
+    >>> spelled_out("Größe"), spelled_out("Løn"), spelled_out("顧客ID")
+    ('Grosse', 'Lon', 'ID')
+    """
+    return unicodedata.normalize("NFKD", text.translate(_LETTERS)).encode("ascii", "ignore").decode()
 
 
 def singular(name: str) -> str:
@@ -95,7 +109,7 @@ def plural(name: str) -> str:
     ['loans', 'orders', 'branches', 'categories', 'staff', 'boxes']
     """
     before, _, word = name.rpartition("_")
-    if word in word_lists().uncountable or _singular(word) != word:
+    if word in word_lists().uncountable or _singular(word) != word or word.isdigit():
         return name
     if word.endswith("y") and word[-2:-1] not in "aeiou":
         many = word[:-1] + "ies"

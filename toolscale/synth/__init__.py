@@ -10,7 +10,7 @@ Texts are data: ``prompts.yaml``, ``library_tools.yaml``, ``derived_tools.yaml``
     model_queries, answer_store        asking the model, with repairs; keeping its answers
     answer_checks, draft               checks of answers, the parts of the domain so far
     preference_generation              preferences between tools, written and judged by models
-    from_sqlite                        a domain from a SQLite file
+    from_sqlite, name_question         a domain from a SQLite file, and a model's names for it
     tables/                            reading the file; finding keys, references and kinds of columns
     derived/                           the tools and requests derived from tables
     recipes                            recipes for columns

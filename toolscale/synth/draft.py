@@ -77,8 +77,18 @@ class DomainDraft:
         for file, sections in _FILES.items():
             part = {section: content[section] for section in sections if content.get(section)}
             if part:
-                body = dump_yaml(part)
-                write_whole(folder / file, f"{_MARK}{_hash(body)}\n{body}")
+                write_whole(folder / file, marked(dump_yaml(part)))
+
+
+def marked(body: str) -> str:
+    """Return the text of a file with the line that holds its hash."""
+    return f"{_MARK}{_hash(body)}\n{body}"
+
+
+def is_untouched(file: Path) -> bool:
+    """Whether a file is as it was written here: no person wrote or changed it."""
+    body = file.read_text(encoding="utf-8", errors="replace").partition("\n")[2]
+    return file.read_bytes() == marked(body).encode()
 
 
 def check_untouched(folder: Path) -> None:
@@ -88,8 +98,7 @@ def check_untouched(folder: Path) -> None:
         OptionError: Names the file.
     """
     for file in sorted(folder.glob("*.yaml")):
-        mark, _, body = file.read_text(encoding="utf-8", errors="replace").partition("\n")
-        if mark != _MARK + _hash(body):
+        if not is_untouched(file):
             raise OptionError(
                 f"{file} was written or changed by hand, and would be overwritten. To build it as it is, leave out "
                 "--llm; to have the domain written anew, remove it or choose another folder."

@@ -36,15 +36,24 @@ from toolorchestra.toolscale.requests.naming import in_words, snake_case
 from toolorchestra.toolscale.requests.sense_checks import MIN_TASKS, Check, misjudged, reading_checks
 from toolorchestra.toolscale.synth.derived.derive import derive_requests, derive_tools
 from toolorchestra.toolscale.synth.derived.request_parts import Request
+from toolorchestra.toolscale.synth.draft import is_untouched, marked
+from toolorchestra.toolscale.synth.model_queries import ModelQueries
+from toolorchestra.toolscale.synth.name_question import ask_names
 from toolorchestra.toolscale.synth.recipes import recipe_tables
+from toolorchestra.toolscale.synth.tables.names_file import read_names
+from toolorchestra.toolscale.synth.tables.notes import NOTE_TITLES
 from toolorchestra.toolscale.synth.tables.sampling import MAX_ROWS_IN_ALL
 from toolorchestra.toolscale.synth.tables.schema_analysis import SchemaAnalysis, analyse_schema
-from toolorchestra.toolscale.synth.tables.tables import Table
+from toolorchestra.toolscale.synth.tables.tables import Column, Table
 
 MAX_TASKS = 900
 """About how many tasks the derived intents make together."""
 _HELD_OUT_EVERY = 6
 _MAX_SKIPPED = 8  # answers, before it is left to the filters to drop tasks
+_FILES = ("domain.yaml", "tools.yaml", "intents.yaml")
+_NAMES = (
+    "# What tables, columns and texts are called. To change names, edit them and make the domain anew with --names.\n"
+)
 _PLANNED = re.compile(r"due|requir|expir|until|end|held|schedul|valid|deadline|plan|event|birth|born|dob")
 
 
@@ -57,13 +66,15 @@ def domain_from_sqlite(
     today: str | None = None,
     records: Literal["keep", "sample"] = "keep",
     names: Path | None = None,
+    references: Path | None = None,
     rows: int = MAX_ROWS_IN_ALL,
     seed: int = 0,
-) -> list[Stage]:
-    """Write the YAML of a domain made from a SQLite file: ``domain.yaml``, ``tools.yaml`` and ``intents.yaml``.
+    queries: ModelQueries | None = None,
+) -> SchemaAnalysis:
+    """Write the YAML of a domain made from a SQLite file, and return what was found in that.
 
-    Returns:
-        For the report: how many of the intents that were tried are kept, and why the others are not.
+    The files are ``domain.yaml``, ``tools.yaml``, ``intents.yaml``, and ``names.yaml``, which says what tables and
+    columns are called. What is there is replaced if it was written here and no person has changed it.
 
     Args:
         file: The database; it is only read.
@@ -73,19 +84,21 @@ def domain_from_sqlite(
         today: Its date; by default the latest day on which something happened in the records.
         records: ``keep`` the records (a bounded part of them), or ``sample`` new ones like them.
         names: A YAML file of names in other words for tables, columns and texts (`names_file`).
+        references: A YAML file that says which columns refer to which (`references_file`).
         rows: About how many rows of all tables together are kept.
         seed: Seed of the domain.
+        queries: Queries of a model, which gives English names to what `names` does not name (`name_question`).
 
     Raises:
+        SynthesisError: The model's endpoint failed, or the budget is spent.
         DomainError: The file cannot be read, holds too little, or the folder has a domain already.
     """
-    if (folder / "domain.yaml").exists():
-        raise DomainError(
-            "Expected a folder without a domain; there is a domain.yaml in it.",
-            file=folder,
-            remedy="Give another folder, or remove it.",
-        )
-    found = analyse_schema(file, names, rows)
+    _check_free(folder)
+    found = analyse_schema(file, names, rows, references)
+    if queries is not None:
+        asked, faults = ask_names(queries, found.names, read_names(names))
+        found = analyse_schema(file, asked, rows, references)
+        found.notes += faults
     name = name or snake_case(file.stem, fallback="domain")
     title = title or in_words(name).capitalize()
     today = today or _today(found.tables.values())
@@ -97,7 +110,16 @@ def domain_from_sqlite(
     spec, tried = _with_intents(spec, derive_requests(found.tables, box), file)
     spec = replace(spec, description=_description(found, (rule for tool in spec.tools for rule in box.rules[tool])))
     _write(spec, found, folder, file)
-    return [tried]
+    found.stages.append(tried)
+    return found
+
+
+def _check_free(folder: Path) -> None:
+    """Refuse a folder with a domain that a person wrote or changed."""
+    for file in _FILES if (folder / "domain.yaml").exists() else ():
+        if (folder / file).exists() and not is_untouched(folder / file):
+            message = f"Expected a folder without a domain; there is a {file} in it, written or changed by hand."
+            raise DomainError(message, file=folder, remedy="Give another folder, or remove it.")
 
 
 def _description(found: SchemaAnalysis, rules: Iterable[str]) -> str:
@@ -126,7 +148,7 @@ def _table_spec(table: Table) -> TableSpec:
     columns = {
         name: ColumnSpec(
             type=column.type,
-            description="" if column.source in ("", name) else f"{column.source!r} in the database",
+            description=_described(column),
             nullable=column.nullable,
             unique=column.unique,
             references=".".join(column.references) if column.references else None,
@@ -144,6 +166,12 @@ def _table_spec(table: Table) -> TableSpec:
         foreign_keys=[ForeignKeySpec(columns=list(one.columns), references=one.target) for one in table.composites],
         indexes=[[column.name] for column in table.references if table.key[0] != column.name and not column.unique],
     )
+
+
+def _described(column: Column) -> str:
+    """Return what a column is called in the database, if otherwise, and whether its reference is only inferred."""
+    facts = [] if column.source in ("", column.name) else [f"{column.source!r} in the database"]
+    return "; ".join([*facts, "its reference is inferred"] if column.inferred else facts)
 
 
 def _sampled(found: SchemaAnalysis, specs: dict[str, TableSpec], today: str, seed: int) -> dict[str, TableSpec]:
@@ -254,33 +282,37 @@ def _tried(domain: Domain, name: str, intent: IntentSpec) -> IntentSpec | str:
 
 
 def _write(spec: DomainSpec, found: SchemaAnalysis, folder: Path, file: Path) -> None:
-    notes = "".join(f"# - {' '.join(note.split())}\n" for note in dict.fromkeys(found.notes))
     head = f"# Made from the SQLite file {file.name!r}; yours to change. Build it with: toolorchestra build\n"
-    if notes:
-        head += f"# What is not as in the file:\n{notes}"
+    for kind, title in NOTE_TITLES.items():
+        if notes := found.notes.of(kind):
+            head += f"# {title}:\n" + "".join(f"# - {' '.join(note.split())}\n" for note in notes)
     parts = {part: getattr(spec, part) for part in ("name", "title", "today", "seed", "description")}
     text = head + dump_yaml(parts) + "\ntables:\n"
     for name, table in spec.tables.items():
         bare_spec = msgspec.to_builtins(replace(table, rows=[]))
         text += _indented(dump_yaml({name: bare_spec}), 2)
         if table.rows:
-            text += "    rows:\n" + "".join(f"      - {_row(row)}\n" for row in table.rows)
+            keys = {key: dump_yaml({key: 0})[: -len(": 0\n")] for key in table.columns}
+            text += "    rows:\n" + "".join(f"      - {_row(row, keys)}\n" for row in table.rows)
+    (folder / "domain.yaml").unlink(missing_ok=True)  # without it the folder is no domain
+    if not (folder / "names.yaml").exists() or is_untouched(folder / "names.yaml"):
+        write_whole(folder / "names.yaml", marked(_NAMES + dump_yaml(msgspec.to_builtins(found.names))))
     _write_section(folder / "tools.yaml", "tools", spec.tools, "What can be done; derived from the tables.")
     _write_section(folder / "intents.yaml", "intents", spec.intents, "What people ask; derived from the tables.")
-    write_whole(folder / "domain.yaml", text)  # last: without it the folder is no domain yet
+    write_whole(folder / "domain.yaml", marked(text))  # last: without it the folder is no domain yet
 
 
 def _write_section(file: Path, section: str, entries: Mapping[str, ToolSpec | IntentSpec], comment: str) -> None:
-    write_whole(file, f"# {comment}\n" + dump_yaml({section: msgspec.to_builtins(dict(entries))}))
+    write_whole(file, marked(f"# {comment}\n" + dump_yaml({section: msgspec.to_builtins(dict(entries))})))
 
 
 def _indented(text: str, spaces: int) -> str:
     return "".join(" " * spaces + line if line.strip() else line for line in text.splitlines(keepends=True))
 
 
-def _row(row: Mapping[str, Any]) -> str:
-    """Return a row as one line of YAML: JSON, with numbers as YAML reads them."""
-    return "{" + ", ".join(f"{key}: {_cell(value)}" for key, value in row.items()) + "}"
+def _row(row: Mapping[str, Any], keys: Mapping[str, str]) -> str:
+    """Return a row as one line of YAML: JSON, with numbers and the `keys` as YAML reads them."""
+    return "{" + ", ".join(f"{keys[key]}: {_cell(value)}" for key, value in row.items()) + "}"
 
 
 def _cell(value: Any) -> str:

@@ -27,6 +27,7 @@ from toolorchestra.toolscale.synth.tables.tables import (
     implied_references,
     literal,
     numbered,
+    serial_of,
 )
 
 MAX_KEPT = 12
@@ -80,7 +81,7 @@ def _key(table: Table) -> Recipe:
     column = table.columns[table.key[0]]
     if column.references:
         return Recipe(reference=".".join(column.references), unique=True)
-    prefix, width = numbered(table)
+    prefix, width = numbered(table) or ("", 0)
     return Recipe(sequence=f"{prefix}{{:0{width}d}}" if width else "{}")
 
 
@@ -129,7 +130,7 @@ def _reference(table: Table, column: Column, tables: Mapping[str, Table], nulls:
     if target == table.name:
         if not table.generated or to != table.key[0]:
             return None
-        prefix, width = numbered(table)
+        prefix, width = numbered(table) or ("", 0)
         key = bare(to)
         number = f"CAST(substr({key}, {len(prefix) + 1}) AS INTEGER)" if width else key
         before = f"1 + CAST({_draw(table, column.name)} * ({number} - 1) AS INTEGER)"
@@ -245,15 +246,12 @@ def _number(table: Table, column: Column, present: list[Any], nulls: float) -> R
 def _text(table: Table, column: Column, present: list[str], nulls: float) -> Recipe | None:
     unique = column.unique or any(natural.columns == (column.name,) for natural in table.naturals)
     for pattern, recipe in _PEOPLE:
-        if re.search(pattern, column.name):
+        if re.search(pattern, f"{column.name} {column.kind}"):
             return replace(recipe, unique=unique, null_share=nulls)
     if is_person(table) and re.search(r"(?:^|_)name$", column.name):
         return replace(_PERSON, unique=unique, null_share=nulls)
-    matches = [re.fullmatch(r"([^\d{}]{0,8})(\d{1,9})", value) for value in present]
-    forms = {(match[1], len(match[2])) for match in matches if match}
-    if unique and all(matches) and len(forms) == 1 and not nulls:
-        ((prefix, width),) = forms
-        return Recipe(sequence=f"{prefix}{{:0{width}d}}")
+    if unique and not nulls and (form := serial_of(present)):
+        return Recipe(sequence=f"{form[0]}{{:0{form[1]}d}}")
     choices: list[Scalar] = list(dict.fromkeys(present))
     if unique:
         return Recipe(choice=choices, unique=True, null_share=nulls) if len(choices) == len(present) else None

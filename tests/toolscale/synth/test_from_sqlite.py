@@ -652,6 +652,18 @@ CELLS = st.one_of(
     st.sampled_from(["open", "closed", "2024-02-30", "2024-01-05", "3/4/2024", "{}", "[1]", "'", "{x}", "done", ""]),
     st.binary(max_size=3),
 )
+ALIKE = [
+    st.from_regex(pattern, fullmatch=True)
+    for pattern in (
+        r"[a-z]{1,3}[._]?[a-z0-9]{1,3}@[xy]\.example",
+        r"https://x\.example(?:/[a-z0-9-]{1,3}){0,2}",
+        r"[A-Z]{2}-?\d{1,4}",
+        r"(?:0\d|1\d|2[0-3]):[0-5]\d",
+        r"20\d\d-0[1-9]-[12]\d(?:T0\d:00:00(?:Z|\+02:00)?)?",
+        r"[A-Z][a-z]{1,4}(?: [A-Z]?[a-z]{1,4}){0,2}",
+        r"\+?[0-9]{3} [0-9]{2,5}",
+    )
+]
 
 
 @st.composite
@@ -668,7 +680,7 @@ def databases(draw: st.DrawFn) -> list[tuple[str, list[str], list[tuple[Any, ...
         elif keyed == "all":
             definitions.append("PRIMARY KEY (" + ", ".join(f'"{column}"' for column in quoted) + ")")
         column_cells = [
-            draw(st.sampled_from([CELLS, st.integers(1, 9), st.sampled_from(["open", "returned", None])]))
+            draw(st.sampled_from([CELLS, st.integers(1, 9), st.sampled_from(["open", "returned", None]), *ALIKE]))
             for _ in columns
         ]
         rows = draw(st.lists(st.tuples(*column_cells), max_size=12))

@@ -121,7 +121,7 @@ class ReadRequests(Requester):
             return
         state, measure = self._state_column(table, tool), measure_of(table)
         columns = [table.columns[n.name] for n in table.naturals if len(n.columns) == 1]
-        columns += [c for c in self._answer_columns(table) if c not in (state, measure) and c.kind != "number"]
+        columns += [c for c in self._answer_columns(table) if c not in (state, measure) and not c.is_number]
         if state and measure and columns:
             values = {"state": state, "measure": measure, "search": tool}
             yield self._request("extreme_of_state", table, column=columns[0], **values)

@@ -16,8 +16,6 @@ from toolorchestra.toolscale.synth.tables.tables import (
     Natural,
     Table,
     bare,
-    can_be_summed,
-    is_identifying,
     label_rank,
 )
 
@@ -27,7 +25,7 @@ class ReadTools(ToolMaker):
 
     def tools(self, table: Table) -> None:
         """Derive what looks up rows of a table."""
-        tells = len(table.columns) > len(table.key)  # more than that rows belong together
+        tells = not table.is_link or len(table.columns) > len(table.key)  # more than that rows belong together
         if tells:
             self._get(table)
         for natural in table.naturals:
@@ -79,7 +77,7 @@ class ReadTools(ToolMaker):
         full = any(len(natural.columns) > 1 for natural in table.naturals)
         for column in table.columns.values():
             name = column.name
-            if column.kind != "text" or name in known or label_rank(name) > label_rank("titolo"):
+            if not (column.is_text and column.is_plain) or name in known or label_rank(name) > label_rank("titolo"):
                 continue
             if name in firsts or (full and name in lasts) or (is_person(table) and name in ("title", "titel")):
                 continue
@@ -110,7 +108,7 @@ class ReadTools(ToolMaker):
                     continue
                 words = f"only those with a {day.words} {words} this day"
                 parameters[name] = ParameterSpec(type="string", format="date", description=words, required=False)
-                cell = f"substr({bare(day.name)}, 1, 10)" if day.kind == "datetime" else bare(day.name)
+                cell = f"substr({bare(day.name)}, 1, 10)" if day.traits.shape == "datetime" else bare(day.name)
                 where.append(f"(:{name} IS NULL OR {cell} {mark} :{name})")
         return parameters, where
 
@@ -147,11 +145,11 @@ class ReadTools(ToolMaker):
             where.append(_if_given(column))
         if not filters or table.size < 5:
             return
-        money = [column for column in table.columns.values() if column.kind == "money"][:2]
-        numbers = [c for c in table.columns.values() if c.kind == "number" and not is_identifying(c.name)]
-        numbers.sort(key=lambda column: not can_be_summed(column, table.present(column.name)))
-        amounts = money or [c for c in numbers if not c.unique][:1]
-        summed = [column.name for column in amounts if can_be_summed(column, table.present(column.name))]
+        numbers = [c for c in table.columns.values() if c.is_number and c.can_be_compared]
+        numbers.sort(key=lambda column: not column.can_be_summed)
+        money = [column for column in table.columns.values() if column in numbers and column.kind in ("money", "price")]
+        amounts = money[:2] or [c for c in numbers if not c.unique][:1]
+        summed = [column.name for column in amounts if column.can_be_summed]
         cells = ["count(*) AS count"]
         for column in amounts:
             cell, name = bare(column.name), column.name

@@ -20,7 +20,7 @@ from toolorchestra.toolscale.requests.naming import in_words
 from toolorchestra.toolscale.requests.sense_checks import MAX_COMMON
 from toolorchestra.toolscale.synth.derived.templates import fill, read_templates
 from toolorchestra.toolscale.synth.derived.toolbox import Ending, Lifecycle, Toolbox, natural_sql
-from toolorchestra.toolscale.synth.tables.tables import FULL_NAMES, Column, Natural, Table, bare, is_identifying
+from toolorchestra.toolscale.synth.tables.tables import FULL_NAMES, Column, Natural, Table, bare
 
 Request = tuple[str, IntentSpec]
 """An intent and its name."""
@@ -249,17 +249,17 @@ class Requester:
 
     def _answer_columns(self, table: Table) -> list[Column]:
         """Return the columns that questions ask for, the most informative first."""
-        order = {"category": 0, "date": 1, "money": 2, "text": 3, "number": 4, "datetime": 5}
-        natural = {column for found in table.naturals for column in found.columns}
-        columns = [c for c in table.columns.values() if c.kind in order and c.name not in natural | set(table.key)]
-        columns = [c for c in columns if not c.name.endswith("_id") and _tells(table.present(c.name))]
-        return sorted(columns, key=lambda column: order[column.kind])
+        known = {column for found in table.naturals for column in found.columns}
+        known |= {name for name in table.paired if table.columns[name].is_number}
+        columns = [(c.traits.asked, c) for c in table.columns.values() if c.is_plain and c.name not in known]
+        columns = [(rank, c) for rank, c in columns if not c.name.endswith("_id") and _tells(table.present(c.name))]
+        return [c for _, c in sorted(((rank, c) for rank, c in columns if rank is not None), key=lambda pair: pair[0])]
 
     def _label(self, table: Table) -> Label | None:
         """Return what a question asks of a row that was looked up."""
         names = [natural.name for natural in table.naturals if len(natural.columns) == 1]
         firsts = {first for first, _ in FULL_NAMES}
-        names += [n for n, c in table.columns.items() if n.endswith(("name", "title")) and c.kind == "text"]
+        names += [n for n, c in table.columns.items() if n.endswith(("name", "title")) and c.is_text and c.is_plain]
         if found := next((name for name in names if name not in firsts), None):
             return Label(table.columns[found].words, found)
         columns = self._answer_columns(table)
@@ -289,5 +289,5 @@ def _tells(values: Sequence[Any]) -> bool:
 
 def measure_of(table: Table) -> Column | None:
     """Return the first column of numbers by which rows can be compared."""
-    numbers = (c for c in table.columns.values() if c.kind in ("money", "number") and not c.unique)
-    return next((c for c in numbers if not is_identifying(c.name) and len(set(table.present(c.name))) > 1), None)
+    numbers = (c for c in table.columns.values() if c.is_number and c.can_be_compared and not c.unique)
+    return next((column for column in numbers if len(set(table.present(column.name))) > 1), None)

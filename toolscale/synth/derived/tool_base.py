@@ -82,10 +82,10 @@ class ToolMaker:
         if column.type != "TEXT":
             options["type"] = "integer" if column.type == "INTEGER" else "number"
             values = table.present(column.name)
-            if column.kind in ("money", "number") and values and min(values) >= 0:
+            if column.is_plain and column.kind != "coordinate" and values and min(values) >= 0:
                 options["minimum"] = 0
-        elif column.is_date:
-            options |= {"type": "string", "format": "date"}
+        elif column.traits.format:
+            options |= {"type": "string", "format": column.traits.format}
         elif column.kind == "category":
             options |= {"type": "string", "enum": list(column.choices)}
             del options["column"]
@@ -101,9 +101,10 @@ class ToolMaker:
             target, to = column.target
             parent, stem = in_words(self.tables[target].one), in_words(column.stem)
             return f"{parent} id" if stem in (parent, in_words(to)) else f"{in_words(to)} of the {stem}"
-        if column.name in table.key:
-            return f"{one} id" if len(table.key) == 1 and column.name.endswith("_id") else column.words
-        return f"{column.words} of the {one}{', YYYY-MM-DD' if column.is_date else ''}"
+        if column.in_key:
+            own_id = len(table.key) == 1 and column.name.endswith("_id")
+            return f"{one} id" if own_id else column.words + column.traits.hint
+        return f"{column.words} of the {one}{column.traits.hint}"
 
     def _keys(self, table: Table) -> dict[str, ParameterSpec]:
         return {part: self.parameter(table, table.columns[part], own=True) for part in table.key}

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from toolorchestra.toolscale.requests.naming import in_words, snake_case
+from toolorchestra.toolscale.requests.naming import in_words, snake_case, word_lists
 from toolorchestra.toolscale.synth.derived.request_parts import (
     Handle,
     OwnedRows,
     Parts,
     Request,
     Requester,
-    is_person,
     joins,
     listed,
     row_key,
 )
 from toolorchestra.toolscale.synth.derived.toolbox import Creation, Ending, Lifecycle
-from toolorchestra.toolscale.synth.tables.tables import Column, Table, bare, implied_references, literal
+from toolorchestra.toolscale.synth.tables.fresh_values import fresh_names, fresh_values, times_of_day
+from toolorchestra.toolscale.synth.tables.tables import Column, Table, bare, implied_references, label_rank, literal
 
 _PRIMES = (7, 11, 13, 17, 19, 23)
 _PAST = ("birth", "born", "dob", "publish", "acquir", "found", "hire")
-_OTHER_ROW = "(SELECT o.{0} FROM t o WHERE o.n = 1 + (t.n * 7) % (SELECT count(*) FROM t))"
 
 
 class WriteRequests(Requester):
@@ -33,8 +33,8 @@ class WriteRequests(Requester):
         if table.name in self.box.get:
             yield from self._endings(table)
         for (name, column), tool in self.box.update.items():
-            if name == table.name:
-                yield self._update(table, table.columns[column], tool)
+            if name == table.name and (value := self._changed(table, table.columns[column])):
+                yield self._update(table, table.columns[column], tool, value)
         if tool := self.box.remove.get(table.name, ""):
             yield self._removal(table, tool)
         if creation := self.box.create.get(table.name):
@@ -60,40 +60,34 @@ class WriteRequests(Requester):
             if after and before:
                 yield self._request("end_if_open", table, **values)
 
-    def _changed(self, table: Table, column: Column) -> str:
-        """Return the SQL of another value for a column of the row ``t``."""
+    def _changed(self, table: Table, column: Column) -> str | None:
+        """Return the SQL of another value for a column of the row ``t``, or None if there is none that makes sense."""
         name, own, key = bare(column.name), bare(table.name), bare(table.key[0])
-        cell, kind = f"t.{name}", column.kind
+        cell = f"t.{name}"
         number = "row_number() OVER (ORDER BY " + ", ".join(f"t.{bare(part)}" for part in table.key) + ")"
+        if column.unique or column.traits.renewed:
+            return _one_of(fresh_values(table, column), number)
         if column.is_date:
             return f"date({cell}, '+' || (7 * (1 + {number} % 3)) || ' days')"
-        if kind == "category" and column.type == "TEXT" and len(column.choices) > 1:
+        if column.kind == "category" and len(column.choices) > 1:
             after = [*column.choices[1:], column.choices[0]]
             cases = " ".join(f"WHEN {literal(a)} THEN {literal(b)}" for a, b in zip(column.choices, after, strict=True))
             return f"CASE {cell} {cases} END"
-        if kind == "flag":
+        if column.kind == "flag":
             return cell  # the call gives the opposite
-        if column.type != "TEXT" and column.unique:
-            return f"(SELECT max({name}) FROM {own}) + {number}"
-        if "email" in column.name:
-            return f"'new.' || {cell}"
-        if "phone" in column.name or "mobile" in column.name:
-            return f"'555-' || printf('%04d', ({number} * 37) % 10000)"
-        if kind == "note":
+        if column.kind == "note":
             return f"'Checked, see file ' || (100 + {number})"
-        if column.unique:
-            return f"{cell} || '-2'"
         other = f"o.{key} > t.{key} AND o.{name} <> {cell}"
         return f"(SELECT o.{name} FROM {own} o WHERE {other} ORDER BY o.{key} LIMIT 1)"
 
-    def _update(self, table: Table, column: Column, tool: str) -> Request:
-        """Change a column of a row that is known by its name, or else by its key."""
+    def _update(self, table: Table, column: Column, tool: str, value: str) -> Request:
+        """Change a column of a row that is known by its name, or else by its key, to the `value` that SQL gives."""
         life, flag = self.box.lifecycles.get(table.name), column.kind == "flag"
         given = "!$value" if flag else "$value"
         values = {
             "tool": tool,
             "column": column,
-            "value": self._changed(table, column),
+            "value": value,
             "opposite": f", iif(t.{bare(column.name)}, 'no', 'yes') AS opposite" if flag else "",
             "shown": "{opposite}" if flag else f"{{value{column.format}}}",
             "condition": f"AND {life.open}" if life and column.is_date else "",
@@ -138,8 +132,8 @@ class WriteRequests(Requester):
         yield self._request("end_only", table, **values)
         yield self._request("end_all", table, **values)
         for column in table.columns.values():
-            if column.kind in ("money", "date") and column.name not in life.columns and not column.nullable:
-                extreme = "highest" if column.kind == "money" else "latest"
+            extreme = {"money": "highest", "price": "highest", "date": "latest"}.get(column.kind)
+            if extreme and column.can_be_compared and column.name not in life.columns and not column.nullable:
                 yield self._request("end_extreme", table, column=column, extreme=extreme, **values)
                 return
 
@@ -147,10 +141,13 @@ class WriteRequests(Requester):
 
     def _creations(self, table: Table, creation: Creation) -> Iterator[Request]:
         """Make a row, for rows that are known by id or by name, and ask for one that a rule forbids."""
-        yield self._creation(table, creation, by_name=False)
         references = [name for name in creation.required if table.columns[name].references]
-        if any(self._named_target(table, name, "") for name in references):
-            yield self._creation(table, creation, by_name=True)
+        plain = (table.columns[name] for name in creation.required if name not in references)
+        new = {column.name: value for column in plain if (value := self._new_value(table, column))}
+        if len(new) + len(references) == len(creation.required):
+            yield self._creation(table, creation, new, by_name=False)
+            if any(self._named_target(table, name, "") for name in references):
+                yield self._creation(table, creation, new, by_name=True)
         for name in references:
             if handle := self._handle(self._target(table, name), "owner", "p"):
                 yield from self._refused(table, name, handle)
@@ -166,8 +163,8 @@ class WriteRequests(Requester):
     def _named_target(self, table: Table, name: str, alias: str) -> Handle | None:
         return self._handle(self._target(table, name), snake_case(f"{name.removesuffix('_id')}_name"), alias)
 
-    def _creation(self, table: Table, creation: Creation, *, by_name: bool) -> Request:
-        """Make a row like an existing one, for rows that are known by id or by name."""
+    def _creation(self, table: Table, creation: Creation, new: Mapping[str, str], *, by_name: bool) -> Request:
+        """Make a row like an existing one, with `new` values, for rows that are known by id or by name."""
         order = ", ".join(f"x.{bare(part)}" for part in table.key)
         ctes = [f"t AS (SELECT x.*, row_number() OVER (ORDER BY {order}) AS n FROM {bare(table.name)} x)"]
         joined = ""
@@ -176,7 +173,7 @@ class WriteRequests(Requester):
         for i, name in enumerate(creation.required):
             column = table.columns[name]
             if column.references is None:
-                details.append(self._detail(table, column, parts))
+                details.append(_detail(table, column, new[name], parts))
                 continue
             paired = name in table.paired  # it refers together with others: all are taken from the row like it
             sources, join = ([], "") if paired else self._source(table, creation.required, i)
@@ -232,48 +229,52 @@ class WriteRequests(Requester):
             conditions.append(f"{used}{bare(name)} IS NOT NULL)")
         return " AND ".join(conditions)
 
-    def _detail(self, table: Table, column: Column, parts: Parts) -> str:
-        """Return what an instruction says of a value of a new row, which becomes a binding and an argument."""
-        name = column.name
-        if column.kind == "flag":
-            cell = f"t.{bare(name)}"
-            parts.columns += [f"NOT {cell} AS {name}", f"iif({cell}, 'yes', 'no') AS {name}_in_words"]
-            parts.arguments[name] = f"!${name}"
-            return f"{column.words} {{{name}_in_words}}"
-        parts.add_binding(name, self._new_value(table, column), name)
-        shown = f"{{{name}:date}}" if column.is_date else f"{{{name}}}"
-        quoted = column.kind == "note" or (column.kind in ("text", "key") and name.endswith("title"))
-        if quoted and column.type == "TEXT" and "name" not in name:
-            shown = f'"{shown}"'
-        return f"{column.words} {shown}"
-
-    def _new_value(self, table: Table, column: Column) -> str:
-        """Return the SQL of a plausible value for a new row, from the row ``t`` that it is like."""
-        cell = f"t.{bare(column.name)}"
+    def _new_value(self, table: Table, column: Column) -> str | None:
+        """Return the SQL of a plausible value for a new row, from the row ``t`` that it is like; None if none is."""
+        name, cell = column.name, f"t.{bare(column.name)}"
+        if name in table.paired:
+            return cell  # of the same row as the columns with which it refers
+        if column.in_key and len(table.key) > 1 and not column.unique:
+            return self._new_part(table, column)
+        natural = next((one.columns for one in table.naturals if name in one.columns), ())
+        if len(natural) > 1 and not column.unique:
+            return _one_of([pair[natural.index(name)] for pair in fresh_names(table, natural)], "t.n")
+        present = table.present(name)
+        names = column.is_text and label_rank(name) < len(word_lists().labels) and len(set(present)) == len(present)
+        if column.unique or column.in_key or natural or names:
+            return _one_of(fresh_values(table, column), "t.n")
         if column.is_date:
             return self._new_date(table, column, cell)
-        if column.name in table.paired:
-            return cell  # of the same row as the columns with which it refers
-        present = table.present(column.name)
-        unique = column.unique or column.name in table.key
-        if column.name in table.key and len(table.key) > 1 and not column.unique:
-            numbers = [p for p in table.key if table.columns[p].type == "INTEGER" and not table.columns[p].references]
-            if numbers:  # the last number of the key counts on
-                return self._next_part(table, column) if column.name == numbers[-1] else cell
-        if unique or any(column.name in natural.columns for natural in table.naturals):
-            return _new_name(table, column, cell, present, unique)
         return cell if not column.nullable else f"coalesce({cell}, {literal(present[0] if present else '')})"
 
-    def _next_part(self, table: Table, column: Column) -> str:
-        """Return the SQL of the next number in a part of a key, among the rows that have the other parts."""
+    def _new_part(self, table: Table, column: Column) -> str | None:
+        """Return the SQL of a part of a new row's key of several columns: one part is new, the others are as they are.
+
+        The new one is the last number, which counts on, or else the last part: one that no row with the others has.
+        """
+        own = [part for part in table.key if table.columns[part].references is None and part not in table.paired]
+        numbers = [part for part in own if table.columns[part].type == "INTEGER"]
+        if column.name != [*own, *numbers][-1]:
+            return f"t.{bare(column.name)}"
         required = self.box.create[table.name].required
-        same = []
+        same = ""
         for part in table.key:
             chosen = table.columns[part].references and part not in table.paired
             source = f"p{required.index(part)}.{bare(table.columns[part].target[1])}" if chosen else f"t.{bare(part)}"
-            same += [f"o.{bare(part)} = {source}"] if part != column.name else []
-        newest = f"SELECT coalesce(max(o.{bare(column.name)}), 0) + 1 FROM {bare(table.name)} o"
-        return f"({newest} WHERE {' AND '.join(same)})"
+            same += f" AND o.{bare(part)} = {source}" if part != column.name else ""
+        cell, rows = f"o.{bare(column.name)}", f"FROM {bare(table.name)} o WHERE"
+        if numbers:
+            return f"(SELECT coalesce(max({cell}), 0) + 1 {rows} 1{same})"
+        free, present = fresh_values(table, column), table.present(column.name)
+        if column.kind == "time":
+            free = [time for time in times_of_day(column, present) if time <= max(present)]
+        elif not column.is_date:  # the parts of other rows will do
+            free = [*dict.fromkeys(present), *free][:60]
+        among = (
+            f"SELECT g.value, (g.key + t.n) % {len(free) or 1} AS place FROM json_each({literal(json.dumps(free))}) g"
+        )
+        among += f" WHERE NOT EXISTS (SELECT 1 {rows} {cell} = g.value{same})"
+        return f"(SELECT value FROM ({among}) ORDER BY place LIMIT 1)" if free else None
 
     def _new_date(self, table: Table, column: Column, cell: str) -> str:
         """Return the SQL of a date as long after today as the row's own is after its beginning, if there is one."""
@@ -305,35 +306,25 @@ class WriteRequests(Requester):
             yield self._request("create_refused_open", table, stem=stem, **values)
 
 
-def _new_name(table: Table, column: Column, cell: str, present: list[Any], unique: bool) -> str:
-    """Return the SQL of a value that no row has: counted on, mixed from two rows, or with a number behind it."""
-    name, other = column.name, _OTHER_ROW.format(bare(column.name))
-    if "email" in name:
-        return f"'new' || t.n || '.' || {cell}"
-    if column.type == "INTEGER":
-        return f"(SELECT max({bare(name)}) FROM {bare(table.name)}) + t.n"
-    if unique and (serial := _serial(present)):
-        prefix, width, highest = serial
-        return f"{literal(prefix)} || printf('%0{width}d', {highest} + t.n * 3)"
-    parts = next((n.columns for n in table.naturals if len(n.columns) > 1 and name in n.columns), None)
-    if parts is not None and not column.unique:
-        return cell if name == parts[0] else other
-    if name.endswith("name") and is_person(table):
-        return f"substr({cell} || ' ', 1, instr({cell} || ' ', ' ')) || substr({other}, instr({other}, ' ') + 1)"
-    gap = " " if any(" " in str(value) for value in present) else "-"
-    return f"{cell} || '{gap}' || (1 + t.n)"
+def _detail(table: Table, column: Column, value: str, parts: Parts) -> str:
+    """Return what an instruction says of a value of a new row, which becomes a binding and an argument."""
+    name = column.name
+    if column.kind == "flag":
+        cell = f"t.{bare(name)}"
+        parts.columns += [f"NOT {cell} AS {name}", f"iif({cell}, 'yes', 'no') AS {name}_in_words"]
+        parts.arguments[name] = f"!${name}"
+        return f"{column.words} {{{name}_in_words}}"
+    parts.add_binding(name, value, name)
+    shown = f"{{{name}:date}}" if column.traits.format == "date" else f"{{{name}}}"
+    if column.kind == "note" or (column.is_text and name.endswith("title")):
+        shown = f'"{shown}"'
+    return f"{column.words} {shown}"
 
 
-def _serial(values: list[Any]) -> tuple[str, int, int] | None:
-    """Return prefix, width and highest number of values that count on, such as LB00042."""
-    texts = [str(value) for value in values]
-    prefix = texts[0].rstrip("0123456789") if texts else ""
-    numbers = [text[len(prefix) :] for text in texts]
-    if not all(t.startswith(prefix) and n.isascii() and n.isdecimal() for t, n in zip(texts, numbers, strict=True)):
-        return None
-    if len({len(number) for number in numbers}) != 1 or len(numbers[0]) > 15 or "%" in prefix:
-        return None
-    return prefix, len(numbers[0]), max(map(int, numbers))
+def _one_of(values: Sequence[Any], number: str) -> str | None:
+    """Return the SQL of one of some values, by the number of the row from 1, or None if there are none."""
+    items = literal(json.dumps(values, ensure_ascii=False))
+    return f"({items} ->> (({number} - 1) % {len(values)}))" if values else None
 
 
 def _never_after(table: Table, first: Column, second: Column) -> bool:

@@ -19,11 +19,6 @@ _TODAY = re.compile(
     r"|enroll|post|record|rent|purchas|paid|pay|loan|invoic|rental|payment|transaction|admission|visit|signup|start)\w*?"
     r"(?:_(?:at|on|date|time|day))?)$"
 )
-_AHEAD = re.compile(
-    r"due|expir|until|end|held|scheduled|start|appointment|deadline|valid|deliver|arriv|depart|check|event"
-)
-_STOCK = re.compile(r"stock|quantity|capacity|seats|level|units|hours|limit|points|credits")
-_CONTACT = re.compile(r"email|phone|address|mobile|contact")
 
 
 class WriteTools(ToolMaker):
@@ -91,16 +86,17 @@ class WriteTools(ToolMaker):
             return "NULL"
         if column is table.status and (begins := default_state(column)) is not None:
             return literal(begins)
-        if column.is_date and column.required and _TODAY.search(column.name):
+        shared = column.is_plain and not column.unique
+        if column.is_date and column.required and shared and _TODAY.search(column.name):
             return dated(column, ":today")
-        if column.kind in ("number", "money", "flag") and column.default and re.fullmatch(r"\d{1,6}", column.default):
+        if (column.is_number or column.kind == "flag") and column.default and re.fullmatch(r"\d{1,6}", column.default):
             return column.default
         if column.kind == "json":
             return "NULL" if column.nullable else literal("[]" if str(table.data[column.name][0])[0] == "[" else "{}")
         return None
 
     def _next_key(self, table: Table) -> str:
-        prefix, width = numbered(table)
+        prefix, width = numbered(table) or ("", 0)
         key = bare(table.key[0])
         if table.columns[table.key[0]].type == "INTEGER":
             return f"coalesce(max({key}), 0) + 1"
@@ -117,9 +113,9 @@ class WriteTools(ToolMaker):
             column = table.columns[name]
             if column.references:
                 guards.append(self._refers(table, column, optional=name in optional))
-            if column.is_date:
-                guards.append(self._is_date(table, name, optional=name in optional))
-            if column.type == "TEXT" and column.kind in ("text", "key") and not column.references and name in required:
+            if column.traits.check:
+                guards.append(self._fits(table, column, optional=name in optional))
+            elif column.is_text and not column.references and name in required:
                 guards.append(self._guard("given", table, name=name, label=in_words(name)))
         for composite in table.composites:
             if set(composite.columns) <= {*given}:
@@ -138,15 +134,19 @@ class WriteTools(ToolMaker):
                 self._rule(f"Of every {in_words(table.one)}: {plain}.")
         return guards
 
-    def _is_date(self, table: Table, name: str, *, optional: bool = False) -> GuardSpec:
-        return self._guard("is_date", table, name=name, unless=f":{name} IS NULL OR " if optional else "")
+    def _fits(self, table: Table, column: Column, *, optional: bool = False) -> GuardSpec:
+        """Return the guard that a value is a date or a time, as its column has."""
+        name, what = column.name, "date" if column.is_date else "time"
+        checked = (f":{name} IS NULL OR " if optional else "") + column.traits.check.format(f":{name}")
+        return self._guard("fits", table, name=name, checked=checked, what=what)
 
     def _uniqueness_guards(self, table: Table, given: list[str]) -> list[GuardSpec]:
         """Return the guards that what a new row must not share is free."""
         guards = []
         for column in table.columns.values():
             if column.unique and column.name in given:
-                guards.append(self._guard("free", table, column=column))
+                value = dated(column, f":{column.name}")
+                guards.append(self._guard("free", table, column=column, value=value))
                 self._rule(f"No two {in_words(table.many)} have the same {column.words}.")
         if not table.generated:
             guards.append(self._guard("new_key", table))
@@ -180,21 +180,21 @@ class WriteTools(ToolMaker):
     def _update_one(self, table: Table, column: Column, life: Lifecycle | None) -> None:
         name, value = column.name, dated(column, f":{column.name}")
         guards = [self._exists(table)]
-        if column.is_date:
-            guards.append(self._is_date(table, name))
-            if life is not None:
-                guards.append(self._guard("open", table, life=life))
-                rule = f"The {column.words} of {an(in_words(table.one))} can be changed only while {life.words}."
-                self._rule(rule)
+        if column.traits.check:
+            guards.append(self._fits(table, column))
+        if column.is_date and life is not None:
+            guards.append(self._guard("open", table, life=life))
+            rule = f"The {column.words} of {an(in_words(table.one))} can be changed only while {life.words}."
+            self._rule(rule)
         if column.unique:
-            guards.append(self._guard("free", table, column=column))
-        if column.type == "TEXT" and column.kind == "text":
+            guards.append(self._guard("free", table, column=column, value=value))
+        if column.is_text and not column.traits.check:
             guards.append(self._guard("given", table, name=name, label=column.words))
         for tokens in table.checks:
             if name in _column_names(table, tokens) and not (len(tokens) > 2 and tokens[1] == "IN"):
                 holds = _holds(tokens, {name: value})
                 guards.append(self._guard("check_of_row", table, plain=_plain(table, tokens), condition=holds))
-        words = f"new {column.words}{', YYYY-MM-DD' if column.is_date else ''}"
+        words = f"new {column.words}{column.traits.hint}"
         parameters = self._keys(table) | {name: self.parameter(table, column, words)}
         stem = name.removeprefix(f"{table.one}_")
         self.box.update[table.name, name] = self._tool(
@@ -241,12 +241,7 @@ def _update_score(table: Table, column: Column) -> int:
     """Return how likely a column is to be changed: 0 is never."""
     if column is table.status:
         return 6
-    if column.is_date and column.required and _AHEAD.search(column.name):
-        return 5
-    if column.kind == "text" and _CONTACT.search(column.name):
-        return 4
-    if column.required and (column.kind == "money" or _STOCK.search(column.name)) and column.type != "TEXT":
-        return 3
-    if column.kind == "category":
-        return 2
-    return int(column.kind == "flag" or (column.kind == "note" and bool(column.source)))
+    kind = column.traits
+    if not column.is_plain or (kind.shape in ("date", "datetime", "number") and not column.required):
+        return 0
+    return kind.change if re.search(kind.change_named, column.name) else 0

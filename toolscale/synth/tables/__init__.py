@@ -2,9 +2,11 @@
 
 ::
 
-    sqlite_file, tables              the file, and its tables
-    schema_analysis, foreign_keys    keys and references, declared or inferred
-    values, sampling, names_file     kinds of columns, records like those found, names given by a file
+    sqlite_file, tables                     the file, and its tables
+    schema_analysis, foreign_keys           keys and references: declared,
+    inferred_references, references_file    inferred, or given by a file
+    values, sampling, names_file            kinds of columns, records like those found, names given by a file
+    notes                                   what was left out, changed or inferred
 """
 
 import lazy_loader

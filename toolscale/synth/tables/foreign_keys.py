@@ -1,147 +1,155 @@
-"""References of an external database: those declared, those that names and data imply, and the order they give."""
+"""References of an external database: those declared or given, those inferred, and the order they give."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from toolorchestra.toolscale.common.errors import DomainError
+from toolorchestra.toolscale.synth.tables.inferred_references import infer
+from toolorchestra.toolscale.synth.tables.notes import Notes
+from toolorchestra.toolscale.synth.tables.references_file import GivenReferences
 from toolorchestra.toolscale.synth.tables.sqlite_file import SqliteTable
-from toolorchestra.toolscale.synth.tables.tables import Column, CompositeReference, Table, is_unique
+from toolorchestra.toolscale.synth.tables.tables import CompositeReference, Table, is_unique
 
-_SELF = re.compile(r"parent|manager|supervisor|boss|reports_to|mentor|leader|referred_by|replaces|previous|successor")
+_FOUND = 0.9  # share of the values of a reference that are found, if it is one
 
 
-def refer(tables: dict[str, Table], sources: Sequence[SqliteTable], names: Mapping[str, str], notes: list[str]) -> None:
-    """Find the references: those declared, then those that names and data imply."""
+def refer(
+    tables: dict[str, Table],
+    sources: Sequence[SqliteTable],
+    names: Mapping[str, str],
+    given: GivenReferences,
+    notes: Notes,
+) -> None:
+    """Find the references: those declared, as a file corrects them, then those that names and values imply.
+
+    Raises:
+        DomainError: A reference that the file gives does not hold.
+    """
     by_source = {name.lower(): new for name, new in names.items()}
     for source in sources:
-        table = tables.get(names[source.name])
-        if table is None:
+        if (table := tables.get(names[source.name])) is None:
             continue
-        by_name = {column.source.lower(): column.name for column in table.columns.values()}
-        for columns, target, targets in source.references:
+        for columns, target, targets in given.of(source):
             parent = tables.get(by_source.get(target.lower(), ""))
-            if len(columns) > 1 and parent is not None:
-                wanted = [(by_name.get(c.lower(), ""), t.lower()) for c, t in zip(columns, targets, strict=False)]
-                if not _attach_composite(table, parent, wanted or [(by_name.get(c.lower(), ""), "") for c in columns]):
-                    message = f"{source.name}({', '.join(columns)}) does not refer to keys of {target} as it says"
-                    notes.append(f"{message}; these are plain columns.")
-                continue
-            if parent is None or columns[0].lower() not in by_name:
-                notes.append(f"The reference {source.name}({', '.join(columns)}) is not one that a domain can hold.")
-                continue
-            column = table.columns[by_name[columns[0].lower()]]
-            there = {c.source.lower(): c.name for c in parent.columns.values()}
-            goal = there.get(targets[0].lower()) if targets else (parent.key[0] if len(parent.key) == 1 else None)
-            if goal is None or not _attach(table, column, parent, goal, share=0.9):
-                notes.append(f"{source.name}.{columns[0]} does not refer to {target} as it says; it is a plain column.")
-    for table in tables.values():
-        for column in table.columns.values():
-            if column.references is None and (implied := _implied(table, column, tables)):
-                notes.append(f"{table.source}.{column.source} refers to {implied}, as its name and values say.")
+            fault = f"{target} is not in the domain"
+            if parent is not None:
+                attach = _attach_composite if len(columns) > 1 else _attach
+                fault = attach(table, _called(table, columns), parent, _called(parent, targets))
+            if fault and given.names(source.name, columns):
+                message = f"{source.name}.{','.join(columns)} does not refer to {target}: {fault}."
+                raise DomainError(message, file=given.file, remedy="Correct it, or leave it out.")
+            if fault:
+                place = f"{source.name}({', '.join(columns)})" if len(columns) > 1 else f"{source.name}.{columns[0]}"
+                plain = "these are plain columns" if len(columns) > 1 else "it is a plain column"
+                notes.changed(f"{place} does not refer to {target} as it says ({fault}); {plain}.")
+    infer(tables, given, notes)
 
 
-def _attach_composite(table: Table, parent: Table, pairs: Sequence[tuple[str, str]]) -> bool:
-    """Make several columns refer to another table's key, if at least 90 % of what they hold is found there.
+def _called(table: Table, columns: Iterable[str]) -> list[str]:
+    """Return what columns of the database are called; "" for those that the domain does not have."""
+    by_source = {column.source.lower(): column.name for column in table.columns.values()}
+    return [by_source.get(column.lower(), "") for column in columns]
 
-    `pairs` are the columns, and what each refers to as the database calls it ("" for the key's parts in order).
-    """
-    there = {parent.columns[part].source.lower(): part for part in parent.key}
-    by_part = {there.get(to, part): column for (column, to), part in zip(pairs, parent.key, strict=False)}
+
+def _attach_composite(table: Table, columns: Sequence[str], parent: Table, targets: Sequence[str]) -> str:
+    """Make several columns refer to another table's key; return why they cannot, or nothing."""
+    by_part = dict(zip(targets or parent.key, columns, strict=False))
     columns = tuple(by_part.get(part, "") for part in parent.key)
-    if parent is table or len(pairs) != len(parent.key) or not all(columns):
-        return False
+    if parent is table or len(by_part) != len(parent.key) or not all(columns):
+        return f"they are no columns for each of its key, {', '.join(parent.key)}"
     if any(table.columns[c].type != parent.columns[p].type for c, p in zip(columns, parent.key, strict=True)):
-        return False
+        return "the types differ"
     composite = CompositeReference(columns, parent.name)
-    keys, present = parent.keys(), [key for key in composite.values(table) if key is not None]
-    if not present or sum(key in keys for key in present) < 0.9 * len(present):
-        return False
+    if fault := _missing(composite.values(table), parent.keys()):
+        return fault
     table.composites.append(composite)
     for name in columns:
         column = table.columns[name]
         if column.kind == "number":
-            column.kind = "reference"
-    return True
+            column.kind = "identifier"
+    return ""
 
 
-def _attach(table: Table, column: Column, parent: Table, to: str, share: float) -> bool:
-    """Make a column refer to another, if at least this share of its values is found there."""
-    goal = parent.columns[to]
+def _attach(table: Table, columns: Sequence[str], parent: Table, targets: Sequence[str]) -> str:
+    """Make a column refer to another; return why it cannot, or nothing."""
+    to = targets[0] if targets else parent.key[0] if len(parent.key) == 1 else ""
+    if not columns[0] or not to:
+        return "one of the columns is not in the domain, or its key has several"
+    column, goal = table.columns[columns[0]], parent.columns[to]
     if parent.key != (to,) and not (parent.size and is_unique(parent, (to,))):
-        return False
+        return f"rows share what stands in {parent.source}.{goal.source}"
     values = table.data[column.name]
     if column.type != goal.type:
         convert: Any = {"TEXT": str, "INTEGER": int, "REAL": float}[goal.type]
         try:
             values = [None if value is None else convert(value) for value in values]
         except ValueError:
-            return False
-    keys = set(parent.data[to])
-    present = [value for value in values if value is not None]
-    if present and sum(value in keys for value in present) < share * len(present):
-        return False
+            return "the types differ"
+    if fault := _missing(values, set(parent.data[to])):
+        return fault
     table.data[column.name] = values
     column.type, column.references = goal.type, (parent.name, to)
-    column.kind = "key" if column.name in table.key else "reference"
     goal.unique = goal.unique or parent.key != (to,)
-    return True
+    return ""
 
 
-def _implied(table: Table, column: Column, tables: Mapping[str, Table]) -> str | None:
-    """Attach a column to the table that its name speaks of, and return what it refers to."""
-    if column.is_date or column.kind in ("flag", "json") or not table.present(column.name):
-        return None
-    for parent in tables.values():
-        to = parent.key[0]
-        if len(parent.key) > 1 or not parent.size:
-            continue
-        if parent is table:
-            if not _SELF.search(column.name) or column.name in table.key:
-                continue
-        elif (
-            not _names(column.name, parent, to)
-            or (table.key == (column.name,) and not column.source)
-            or parent.columns[to].references == (table.name, column.name)
-        ):
-            continue
-        if _attach(table, column, parent, to, share=0.98):
-            return f"{parent.source}.{parent.columns[to].source or to}"
-    return None
+def _missing(values: Iterable[Any], keys: set[Any]) -> str:
+    """Return how many of the values are not found, if they are too many."""
+    present = [value for value in values if value is not None]
+    lost = [value for value in present if value not in keys]
+    if len(present) - len(lost) >= _FOUND * len(present):
+        return ""
+    return f"{len(lost):,} of {len(present):,} values are not found there, such as {lost[0]!r}"
 
 
-def _names(column: str, parent: Table, key: str) -> bool:
-    """Whether a column's name says that it holds keys of `parent`."""
-    ends = ("id", "key", "no", "code", "number", "ref")
-    wanted = {f"{form}_{end}" for form in (parent.one, parent.many) for end in ends}
-    wanted |= {parent.one, f"{parent.one}id", f"id_{parent.one}", f"{parent.one}_fk", f"fk_{parent.one}"}
-    if key not in ("id", "code", "number", "name", "key") and ("_" in key or len(key) > 4):
-        wanted.add(key)
-    return column in wanted | {parent.name} or any(column.endswith(f"_{name}") for name in wanted)
+def ordered(tables: dict[str, Table], notes: Notes) -> dict[str, Table]:
+    """Return the tables with every one after those that it refers to; what would keep on in a circle is cut."""
+    links: dict[tuple[str, str], list[tuple[str, ...]]] = {}  # the columns by which a table refers to another
+    for name, table in tables.items():
+        singles = [((column.name,), column.target[0]) for column in table.references]
+        for columns, target in [*singles, *((one.columns, one.target) for one in table.composites)]:
+            if target != name:
+                links.setdefault((name, target), []).append(columns)
+    kept = _without_circles({pair: _weight(tables[pair[0]], references) for pair, references in links.items()})
+    for name, target in links:
+        if target not in kept[name]:
+            for columns in links[name, target]:
+                _detach(tables[name], columns, notes)
+    found: dict[str, Table] = {}
+    while waiting := tables.keys() - found.keys():
+        name = min(name for name in waiting if not kept[name] & waiting)
+        found[name] = tables[name]
+    return found
 
 
-def ordered(tables: dict[str, Table], notes: list[str]) -> dict[str, Table]:
-    """Return the tables with every one after those that it refers to; what keeps on in circles is cut."""
-    ordered: dict[str, Table] = {}
-    waiting = dict(tables)
-    while waiting:
-        ahead = {
-            name: [column for column in table.references if column.target[0] in waiting and column.target[0] != name]
-            for name, table in waiting.items()
-        }
-        pairs = {
-            name: [one for one in table.composites if one.target in waiting and one.target != name]
-            for name, table in waiting.items()
-        }
-        name = min(
-            waiting, key=lambda n: (len(ahead[n]) + len(pairs[n]), sum(not column.nullable for column in ahead[n]), n)
-        )
-        for composite in pairs[name]:
-            notes.append(f"{name}({', '.join(composite.columns)}) refers in a circle; these are plain columns.")
-            waiting[name].composites.remove(composite)
-        for column in ahead[name]:
-            notes.append(f"{name}.{column.name} refers in a circle; it is a plain column.")
-            column.detach("key" if column.name in waiting[name].key else None)
-        ordered[name] = waiting.pop(name)
-    return ordered
+def _weight(table: Table, references: Iterable[tuple[str, ...]]) -> tuple[int, bool]:
+    """Return how many rows refer by these references, and whether they must."""
+    rows = sum(min(len(table.present(name)) for name in columns) for columns in references)
+    return rows, any(all(table.columns[name].required for name in columns) for columns in references)
+
+
+def _without_circles(weights: Mapping[tuple[str, str], tuple[int, bool]]) -> dict[str, set[str]]:
+    """Return what each table still refers to: the heaviest first, all that closes no circle with what is kept."""
+    kept: dict[str, set[str]] = defaultdict(set)
+    for name, target in sorted(weights, key=lambda pair: (weights[pair], pair), reverse=True):
+        seen, waiting = {target}, [target]
+        while waiting:
+            news = kept[waiting.pop()] - seen
+            seen |= news
+            waiting += news
+        if name not in seen:
+            kept[name].add(target)
+    return kept
+
+
+def _detach(table: Table, columns: tuple[str, ...], notes: Notes) -> None:
+    """Make a reference that is part of a circle plain columns."""
+    several = len(columns) > 1
+    place = f"{table.name}({', '.join(columns)})" if several else f"{table.name}.{columns[0]}"
+    notes.changed(f"{place} refers in a circle; {'these are plain columns' if several else 'it is a plain column'}.")
+    table.composites = [one for one in table.composites if not several or one.columns != columns]
+    if not several:
+        table.columns[columns[0]].detach()

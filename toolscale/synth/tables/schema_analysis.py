@@ -10,97 +10,124 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from toolorchestra.toolscale.common.errors import DomainError
 from toolorchestra.toolscale.database.connection import Connection
 from toolorchestra.toolscale.database.sql import quote
-from toolorchestra.toolscale.requests.naming import in_words, quantity_words, singular, snake_case, word_lists
+from toolorchestra.toolscale.requests.filters import Stage
+from toolorchestra.toolscale.requests.naming import singular, snake_case, word_lists
 from toolorchestra.toolscale.synth.tables.foreign_keys import ordered, refer
-from toolorchestra.toolscale.synth.tables.names_file import DomainNames
+from toolorchestra.toolscale.synth.tables.kinds import MAX_CHOICES, is_secret, kind_of, words_of
+from toolorchestra.toolscale.synth.tables.names_file import DomainNames, GivenNames, all_names, is_spelled, read_names
+from toolorchestra.toolscale.synth.tables.notes import Notes
+from toolorchestra.toolscale.synth.tables.references_file import GivenReferences
 from toolorchestra.toolscale.synth.tables.sampling import MAX_ROWS_IN_ALL, sample
-from toolorchestra.toolscale.synth.tables.sqlite_file import SqliteTable, read_sqlite
-from toolorchestra.toolscale.synth.tables.tables import Column, Table, bare, counts_on, is_rate, is_unique
-from toolorchestra.toolscale.synth.tables.values import spelled
+from toolorchestra.toolscale.synth.tables.sqlite_file import SqliteTable, read_sqlite, without_framework_tables
+from toolorchestra.toolscale.synth.tables.tables import Column, Table, bare, is_unique, numbered
+from toolorchestra.toolscale.synth.tables.values import offsets_of, spelled
 
 _KEY_ENDS = ("id", "no", "number", "code", "key")
-MAX_CHOICES = 12
-"""Values of a category."""
-
-_NOTE = re.compile(r"note|comment|description|remark|reason|summary|bio|text|body|message|details")
+_CURRENCY = re.compile(r"(?:^|_)(?:currency|currencies|waehrung|wahrung|devise|moneda|valuta)(?:_|$)")
+_UNIT = re.compile(r"(?:^|_)(?:unit|unit_name|unit_of_measure|uom|einheit)$")
 
 
 @dataclass
 class SchemaAnalysis:
-    """The tables in the order of their references, and what was changed or left out."""
+    """The tables in the order of their references, what was changed or left out, and what all things are called."""
 
     tables: dict[str, Table]
-    notes: list[str]
+    notes: Notes
+    names: GivenNames
+    stages: list[Stage] = field(default_factory=list)
 
 
-def analyse_schema(file: Path, names_file: Path | None = None, rows: int = MAX_ROWS_IN_ALL) -> SchemaAnalysis:
-    """Return what a SQLite file's tables mean, with about so many `rows`; a file of names says what they are called.
+def analyse_schema(
+    file: Path,
+    given_names: Path | GivenNames | None = None,
+    rows: int = MAX_ROWS_IN_ALL,
+    references_file: Path | None = None,
+) -> SchemaAnalysis:
+    """Return what a SQLite file's tables mean, with about so many `rows`.
+
+    Names that are given, or a file of them, say what they are called, and a file of references what refers to what.
 
     Raises:
         DomainError: A file cannot be read, or holds nothing that a domain can be made of.
     """
-    notes: list[str] = []
+    notes = Notes()
     names: dict[str, str] = {}
-    sources = read_sqlite(file)
-    called = DomainNames(sources, names_file)
+    names_file = None if isinstance(given_names, GivenNames) else given_names
+    given_names = given_names if isinstance(given_names, GivenNames) else read_names(names_file)
+    sources = without_framework_tables(read_sqlite(file), given_names.tables, notes)
+    called = DomainNames(sources, given_names, names_file)
+    given = GivenReferences(sources, references_file)
     for source in sources:
         names[source.name] = called.table(source.name, names.values())
     tables: dict[str, Table] = {}
     for source in sources:
         drafted = _drafted(source, names[source.name], called, notes)
         if drafted is None:
-            notes.append(f"The table {source.name!r} holds nothing but BLOBs and was left out.")
+            notes.left_out(f"The table {source.name!r} holds nothing but BLOBs and was left out.")
         else:
             tables[drafted.name] = drafted
     if not any(table.size for table in tables.values()):
         raise DomainError("Expected a database with records; all of its tables are empty.", file=file)
-    refer(tables, sources, names, notes)
+    refer(tables, sources, names, given, notes)
     tables = ordered(tables, notes)
     sample(tables, notes, rows)
     for table in tables.values():
         _characterise(table)
         _keep_checks(table, notes)
-    return SchemaAnalysis(tables, notes)
+    _mark_mixed(tables, notes)
+    return SchemaAnalysis(tables, notes, all_names(tables.values(), given_names))
 
 
 # ------------------------------------------------------------------------------------------- tables one by one
 
 
-def _drafted(source: SqliteTable, name: str, called: DomainNames, notes: list[str]) -> Table | None:
+def _drafted(source: SqliteTable, name: str, called: DomainNames, notes: Notes) -> Table | None:
     """Return a table with its values in one spelling and a primary key; references are not known yet."""
     one = singular(name)
     columns: dict[str, Column] = {}
     data: dict[str, list[Any]] = {}
     renamed: dict[str, str] = {}
     naming = {part.lower() for parts in (source.key, *source.uniques) if len(parts) == 1 for part in parts}
-    naming |= {part.lower() for parts, _, _ in source.references for part in parts}
+    referring = {part.lower() for parts, _, _ in source.references for part in parts}
     cells = list(zip(*source.rows, strict=True)) or [()] * len(source.columns)
+    to_utc = len(set().union(*map(offsets_of, cells))) > 1
     for raw, values in zip(source.columns, cells, strict=True):
-        wanted = called.column(source.name, raw.name)
-        wanted = f"{one}_id" if wanted.lower() in ("id", "pk", "key", "rowid") else wanted
-        column = snake_case(wanted, columns, "column")
+        column = snake_case(called.column(source.name, raw.name, one), columns, "column")
         cells_called = [called.value(value) for value in values] if called.values else values
-        found = spelled(column, raw.declared, cells_called, names_rows=raw.name.lower() in naming)
+        found = spelled(
+            column, raw.declared, cells_called, names_rows=raw.name.lower() in naming | referring, to_utc=to_utc
+        )
         if found is None:
-            notes.append(f"The column {source.name}.{raw.name} holds BLOBs and was left out.")
+            notes.left_out(f"The column {source.name}.{raw.name} holds BLOBs and was left out.")
             continue
+        identifies = raw.name.lower() in referring | {part.lower() for part in source.key}
+        if any(is_secret(known, found, identifies=identifies) for known in (column, snake_case(raw.name))):
+            notes.left_out(f"{source.name}.{raw.name} looks like a secret: left out.")
+            continue
+        if found.note:
+            notes.append(f"{source.name}.{raw.name}: {found.note}.")
         nullable = None in found.values if values else not raw.not_null
         default = called.sql_value(raw.default) if raw.default and raw.default[0] == "'" else raw.default
-        columns[column] = Column(column, raw.name, found.type, found.shape, nullable, default=default)
+        columns[column] = Column(
+            column, raw.name, found.type, found.shape, nullable, default=default, required=raw.not_null
+        )
         data[column], renamed[raw.name.lower()] = found.values, column
     if source.computed:
-        notes.append(f"Computed columns of {source.name} were left out: {', '.join(source.computed)}.")
+        notes.left_out(f"Computed columns of {source.name} were left out: {', '.join(source.computed)}.")
     if not columns:
         return None
+    lost = [(source.name, name), *((column.source, column.name) for column in columns.values())]
+    lost = [(old, new) for old, new in lost if not is_spelled(old) and re.match(r"(?:table|column)_\d", new)]
+    if lost:
+        notes.changed(f"{', '.join(f'{old} is called {new}' for old, new in lost)}: its letters cannot be written.")
     uniques = [
         tuple(renamed[part.lower()] for part in parts)
         for parts in source.uniques
@@ -114,7 +141,7 @@ def _drafted(source: SqliteTable, name: str, called: DomainNames, notes: list[st
     return table
 
 
-def _choose_key(table: Table, declared: tuple[str, ...], notes: list[str]) -> None:
+def _choose_key(table: Table, declared: tuple[str, ...], notes: Notes) -> None:
     """Give a table its primary key: the declared one, a column that serves as one, or a number of its own."""
     one = table.one
     key = declared
@@ -129,17 +156,17 @@ def _choose_key(table: Table, declared: tuple[str, ...], notes: list[str]) -> No
             if None not in values:
                 first.setdefault(values, i)
         if lost := table.size - len(first):
-            notes.append(f"Rows of {table.source} without a key, or with that of another: {lost}, left out.")
+            notes.left_out(f"Rows of {table.source} without a key, or with that of another: {lost}, left out.")
             table.take(list(first.values()))
     else:
         name = snake_case(f"{one}_id", table.columns)
-        table.columns = {name: Column(name, "", "INTEGER", "key", nullable=False)} | table.columns
+        table.columns = {name: Column(name, "", "INTEGER", "number", nullable=False)} | table.columns
         table.data = {name: list(range(1, table.size + 1))} | table.data
         key = (name,)
         notes.append(f"{table.source} has no primary key; its rows were numbered.")
     table.key = key
-    for part in key:
-        table.columns[part].kind, table.columns[part].nullable = "key", False
+    for column in (table.columns[part] for part in key):
+        column.in_key, column.nullable, column.required = True, False, True
 
 
 _PLAIN = re.compile(r"\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|'(?:[^']|'')*'|[<>=!]=?|<>|[-+*/%(),]|\|\|", re.DOTALL)
@@ -174,65 +201,70 @@ def _characterise(table: Table) -> None:
         present = table.present(column.name)
         may_lack = not table.size or len(present) < table.size
         column.nullable = column.nullable and may_lack and column.name not in table.key
-        distinct = Counter(present)
+        distinct = set(present)
         declared = any((column.name,) == unique for unique in table.uniques)
-        column.unique = column.name not in table.key and (column.unique or declared) and len(distinct) == len(present)
+        column.unique = not column.in_key and (column.unique or declared) and len(distinct) == len(present)
         column.required = not column.nullable
-        column.words = _words(table, column, present)
-        if column.kind == "text":
-            longest = max(map(len, present), default=0)
-            repeats = len(distinct) <= MAX_CHOICES and len(present) >= 3 * len(distinct)
-            if repeats and present and longest <= 30:
-                column.kind, column.choices = "category", sorted(distinct, key=str)
-            elif longest > 80 or (_NOTE.search(column.name) and not column.unique):
-                column.kind = "note"
-        elif column.kind == "number" and _is_money(column, present):
-            column.kind = "money"
+        shape = column.traits.shape
+        if not column.is_plain and not column.is_date:  # what names a row is no answer to yes or no
+            shape = "text" if column.type == "TEXT" else "number"
+        if column.name not in table.paired or shape != "number":
+            column.kind = kind_of(column.name, shape, present, plain=column.is_plain, unique=column.unique)
+        column.can_be_summed = column.traits.summed and column.is_plain
+        column.can_be_compared = column.traits.compared and column.is_plain
+        column.words = words_of(_plain_name(table, column), shape, present)
+        if column.kind == "category":
+            column.choices = sorted(distinct, key=str)
     for tokens in table.checks:
         if len(tokens) > 4 and tokens[1:3] == ["IN", "("] and (found := table.columns.get(tokens[0].strip('"'))):
             choices = [token[1:-1].replace("''", "'") for token in tokens[3:-1:2] if token[0] == "'"]
-            if found.kind in ("category", "text") and len(choices) == len(tokens[3:-1:2]) <= 2 * MAX_CHOICES:
+            words = found.is_plain and (found.is_text or found.kind == "category")
+            if words and len(choices) == len(tokens[3:-1:2]) <= 2 * MAX_CHOICES:
                 found.kind = "category"
                 found.choices = choices + [value for value in found.choices if value not in choices]
     if len(table.key) == 1 and not table.columns[table.key[0]].references:
-        table.generated = counts_on(table)
+        table.generated = numbered(table) is not None
     table.describe()
 
 
-def _is_money(column: Column, present: Sequence[Any]) -> bool:
-    """Whether numbers are amounts of money: their name says so, and they are no rates."""
-    if column.name.endswith("_id") or is_rate(column, present):
-        return False
-    return bool(re.search("|".join(word_lists().money) + "|fine$", column.name))
+def _mark_mixed(tables: Mapping[str, Table], notes: Notes) -> None:
+    """Mark amounts in several currencies or units, of the table itself or else of what its rows refer to."""
+    for table in tables.values():
+        parents = [tables[column.target[0]] for column in table.references]
+        for named, kinds in ((_CURRENCY, ("money", "price")), (_UNIT, ("price", "quantity", "number"))):
+            said = [_measures(table, named)]
+            said = said if said[0] else [_measures(parent, named) for parent in parents]
+            for column in table.columns.values() if max(map(len, said), default=0) > 1 else ():
+                if column.kind in kinds and column.can_be_compared:
+                    column.can_be_summed = column.can_be_compared = False
+                    what = "currencies" if named is _CURRENCY else "units"
+                    notes.append(f"{table.name}.{column.name} is in several {what}: neither added up nor compared.")
 
 
-def _words(table: Table, column: Column, present: Sequence[Any]) -> str:
-    """Return what a column's values are called: ``returned_on`` is the "date returned", ``born`` a "year born".
+def _measures(table: Table, named: re.Pattern[str]) -> set[Any]:
+    """Return the currencies or units in the columns of a table that are named so, or hold codes of currencies."""
+    found: set[Any] = set()
+    for column in table.columns.values():
+        values = set(table.present(column.name))
+        if named is _CURRENCY:  # a rate of exchange is none
+            likely = not (column.is_number and column.is_plain)
+        else:  # nor are apartments, such as 4B
+            likely = column.type == "TEXT" and len(values) <= MAX_CHOICES and not re.search(r"\d", "".join(values))
+        codes = named is _CURRENCY and values <= word_lists().currencies
+        found |= values if codes or (likely and named.search(column.name)) else set()
+    return found
 
-    What the table is called is not said again: ``post_status`` of a post is the "status".
-    """
+
+def _plain_name(table: Table, column: Column) -> str:
+    """Return a column's name without what the table's name says: ``post_status`` of a post is the "status"."""
     short = column.name.removeprefix(f"{table.one}_")
     name = column.name if short in table.columns or short in _KEY_ENDS else short
-    if name == table.one and name not in table.key and not column.references:
-        name = "name" if column.type == "TEXT" else "amount"
-    if said := word_lists().said.get(name):
-        return said
-    words = in_words(name)
-    if column.is_date and not re.search(r"dat|day|time|tag|zeit|fecha|jour|giorno", words):
-        after = words.endswith(("since", "until", "from", "to"))
-        return f"{words} date" if after else f"date {re.sub(r' (?:on|at)$', '', words)}"
-    number = column.type == "INTEGER" and column.kind == "number" and present
-    years = number and min(present) >= 1000 and max(present) < 2200
-    if years and words.endswith(("ed", "born", "built", "made")):
-        return f"year {words}"
-    if column.kind == "flag":
-        return re.sub(r"^(?:is|has) ", "", words)
-    if column.type == "TEXT" or column.is_date:
-        return words
-    return quantity_words(name, counts=all(float(value).is_integer() for value in present))
+    if name == table.one and column.is_plain:
+        return "name" if column.type == "TEXT" else "amount"
+    return name
 
 
-def _keep_checks(table: Table, notes: list[str]) -> None:
+def _keep_checks(table: Table, notes: Notes) -> None:
     """Keep the CHECKs that compile and that every row meets."""
     connection = sqlite3.connect(":memory:", factory=Connection)
     connection.execute(f"CREATE TABLE t ({', '.join(f'{quote(c.name)} {c.type}' for c in table.columns.values())})")
@@ -245,7 +277,7 @@ def _keep_checks(table: Table, notes: list[str]) -> None:
         except sqlite3.Error:
             broken = True
         if broken:
-            notes.append(f"A CHECK of {table.source} does not hold in the domain's spelling and was left out.")
+            notes.left_out(f"A CHECK of {table.source} does not hold in the domain's spelling and was left out.")
         else:
             kept.append(tokens)
     table.checks = kept

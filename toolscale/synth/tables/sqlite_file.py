@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote as quote_url
 
 from toolorchestra.toolscale.common.errors import DomainError
+from toolorchestra.toolscale.common.yaml_reader import read_yaml
 from toolorchestra.toolscale.database.sql import quote
+from toolorchestra.toolscale.synth.tables.notes import Notes
 
 if TYPE_CHECKING:
     from sqlite_utils.db import Table
@@ -50,7 +53,7 @@ class SqliteTable:
     columns: list[SqliteColumn]
     key: list[str]
     uniques: list[list[str]]
-    references: list[tuple[list[str], str, list[str]]]
+    references: list[tuple[Sequence[str], str, Sequence[str]]]
     checks: list[list[str]]
     total: int
     rows: list[tuple[Any, ...]] = field(default_factory=list)
@@ -85,6 +88,21 @@ def read_sqlite(file: Path) -> list[SqliteTable]:
         message = f"Expected at most {MAX_TABLES} tables, found {len(tables)}."
         raise DomainError(message, file=file, remedy="Copy those that matter to a database of their own.")
     return tables
+
+
+def without_framework_tables(sources: Sequence[SqliteTable], named: Iterable[str], notes: Notes) -> list[SqliteTable]:
+    """Return the tables but for those in which a framework keeps its own books (``framework_tables.yaml``).
+
+    Those that are `named` stay, and where no others are, all do.
+    """
+    kept = {source.name: source for source in sources}
+    wanted = {name.lower() for name in named}
+    for framework, patterns in read_yaml(Path(__file__).with_name("framework_tables.yaml")).items():
+        own = [name for name in kept if any(fnmatchcase(name.lower(), pattern) for pattern in patterns)]
+        if left := [name for name in own if name.lower() not in wanted]:
+            notes.left_out(f"Tables of {framework}'s own: {', '.join(left)}. To keep one, name it in a file of names.")
+            kept = {name: source for name, source in kept.items() if name not in left}
+    return list(kept.values() or sources)
 
 
 def _restrict(connection: sqlite3.Connection) -> None:

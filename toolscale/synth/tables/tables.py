@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from toolorchestra.toolscale.database.sql import quote
 from toolorchestra.toolscale.requests.naming import in_words, plural, singular, snake_case, verb, word_lists
+from toolorchestra.toolscale.synth.tables.kinds import ColumnKind, kinds
 from toolorchestra.toolscale.synth.tables.values import Type
-
-Kind = Literal["key", "reference", "flag", "category", "date", "datetime", "money", "number", "text", "note", "json"]
 
 _NAMED = 0.1  # share of the rows that a name must name
 _STATUS = re.compile(r"(?:^|_)(?:status|state|stage)$")
@@ -30,14 +29,20 @@ class Column:
     name: str
     source: str
     type: Type
-    kind: Kind
+    kind: str
+    """What it holds (`kinds`); whether it is a part of the key, or refers to a row, is another matter."""
     nullable: bool
     unique: bool = False
     default: str | None = None
     choices: list[Any] = field(default_factory=list)
     references: tuple[str, str] | None = None
+    inferred: bool = False
     required: bool = False
     words: str = ""
+    in_key: bool = False
+    can_be_summed: bool = False
+    can_be_compared: bool = False
+    """Whether one row can have the highest of its values."""
 
     @property
     def target(self) -> tuple[str, str]:
@@ -54,14 +59,34 @@ class Column:
         words, (first, _, last) = word_lists(), name.rpartition("_")
         return words.roles.get(name) or (first if first and last in words.identifying else name)
 
-    def detach(self, kind: Kind | None = None) -> None:
+    def detach(self) -> None:
         """Make a reference a plain column."""
-        self.references, self.kind = None, kind or ("number" if self.type != "TEXT" else "text")
+        self.references, self.inferred = None, False
+
+    @property
+    def traits(self) -> ColumnKind:
+        """What may be done with values of its kind."""
+        return next(kind for kind in kinds() if kind.name == self.kind)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it neither refers to a row nor is a part of the key."""
+        return self.references is None and not self.in_key
 
     @property
     def is_date(self) -> bool:
         """Whether it holds dates, or dates and times."""
-        return self.kind in ("date", "datetime")
+        return self.traits.shape in ("date", "datetime")
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it holds numbers."""
+        return self.traits.shape == "number"
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it holds short texts of any number."""
+        return self.traits.shape == "text" and self.kind not in ("category", "note")
 
     @property
     def be(self) -> str:
@@ -185,26 +210,19 @@ def literal(value: Any) -> str:
     return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else repr(value)
 
 
-def _numbered(table: Table) -> tuple[str, int] | None:
-    """Return prefix and width of keys that count on (``L0042``: ``("L", 4)``; 42: ``("", 0)``), or None."""
-    values = table.data[table.key[0]]
-    if table.columns[table.key[0]].type == "INTEGER":
-        return ("", 0)
-    matches = [re.fullmatch(r"([^\d%]{0,8}?)(\d{1,9})", str(value)) for value in values]
+def serial_of(values: Iterable[Any]) -> tuple[str, int] | None:
+    """Return prefix and width of texts that differ by a number at their end (``L0042``: ``("L", 4)``), or None."""
+    matches = (re.fullmatch(r"([^\d{}%]{0,8}?)(\d{1,9})", str(value)) for value in values)
     forms = {(match[1], len(match[2])) if match else None for match in matches}
-    return next(iter(forms)) if len(forms) == 1 and table.columns[table.key[0]].type == "TEXT" else None
+    return forms.pop() if len(forms) == 1 else None
 
 
-def counts_on(table: Table) -> bool:
-    """Whether the keys of a table are numbers, or texts with a number, so that the next one is known."""
-    return _numbered(table) is not None
-
-
-def numbered(table: Table) -> tuple[str, int]:
-    """Return prefix and width of a table's generated keys."""
-    found = _numbered(table)
-    assert found is not None
-    return found
+def numbered(table: Table) -> tuple[str, int] | None:
+    """Return prefix and width of keys that are numbers (``("", 0)``) or count on, so that the next one is known."""
+    column = table.columns[table.key[0]]
+    if column.type != "TEXT":
+        return ("", 0) if column.type == "INTEGER" else None
+    return serial_of(table.data[column.name])
 
 
 def naturals_of(table: Table) -> list[Natural]:
@@ -214,10 +232,9 @@ def naturals_of(table: Table) -> list[Natural]:
     found = []
     for name, column in table.columns.items():
         rank = label_rank(name)
-        text = column.type == "TEXT" and column.kind == "text"
-        number = column.type == "INTEGER" and column.kind == "number" and column.unique
-        named = number or (text and (rank < len(word_lists().labels) or column.unique))
-        if named and name not in table.key and _identifies(table, (name,)):
+        number = column.type == "INTEGER" and column.is_number and column.unique
+        named = number or (column.is_text and (rank < len(word_lists().labels) or column.unique))
+        if named and column.is_plain and _identifies(table, (name,)):
             found.append((rank, Natural(name, (name,))))
     for first, last in FULL_NAMES:
         if first in table.columns and last in table.columns and _identifies(table, (first, last)):
@@ -239,23 +256,6 @@ def label_rank(name: str) -> int:
     labels = word_lists().labels
     ends = (i for i, end in enumerate(labels) if name == end or name.endswith(f"_{end}" if len(end) < 4 else end))
     return next(ends, len(labels))
-
-
-def is_rate(column: Column, present: Sequence[Any]) -> bool:
-    """Whether numbers are shares of something: between 0 and 1, not all whole."""
-    return column.type == "REAL" and all(0 <= v <= 1 for v in present) and not all(v in (0, 1) for v in present)
-
-
-def is_identifying(name: str) -> bool:
-    """Whether numbers in a column of this name only name something, such as a year, a telephone or an article."""
-    return not word_lists().identifying.isdisjoint(name.split("_")) or name.endswith(("nummer", "number"))
-
-
-def can_be_summed(column: Column, present: Sequence[Any]) -> bool:
-    """Whether numbers are amounts of something, so that their sum is one too."""
-    if is_identifying(column.name) or is_rate(column, present):
-        return False
-    return bool(re.search(rf"(?:{'|'.join(word_lists().summed)})s?(?:_|$)", column.name))
 
 
 def is_unique(table: Table, columns: Iterable[str]) -> bool:
