@@ -120,7 +120,7 @@ class SynthDomainCommand(ModelOptions):
                     queries=self._queries(stack) if self.llm is not None else None,
                 )
             print_notes(stdout_console(), found.notes)
-            return []
+            return found.stages
         with self._chat() as chat, synthesis_progress() as update:
             record = synthesise(
                 self.folder,
@@ -157,7 +157,9 @@ class SynthDomainCommand(ModelOptions):
         began = time.perf_counter()
         domain = build_domain(self.folder)
         try:
-            tasks, report = filtered(domain, ((name, self._solver(name)) for name in self.solver), self.k)
+            solvers = ((name, self._solver(name)) for name in self.solver)
+            unread = None if self.llm is None and self.from_sqlite is None else self.folder
+            tasks, report = filtered(domain, solvers, self.k, unread=unread)
         except ExpertError as error:
             raise SynthesisError(f"The solver failed: {error} The same command goes on.", resumable=True) from None
         if not tasks:

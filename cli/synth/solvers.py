@@ -24,9 +24,17 @@ EXPERTS = {"strong-expert": "gpt-5", "weak-expert": "llama-3.1-8b"}
 
 
 def filtered(
-    domain: Domain, solvers: Iterable[tuple[str, AbstractContextManager[Solver]]], k: int, *, every: bool = False
+    domain: Domain,
+    solvers: Iterable[tuple[str, AbstractContextManager[Solver]]],
+    k: int,
+    *,
+    every: bool = False,
+    unread: Path | None = None,
 ) -> tuple[list[Task], Report]:
-    """Return the tasks that the filters keep and what they dropped, and show how far they are (see `apply_filters`)."""
+    """Return the tasks that the filters keep and what they dropped, and show how far they are (see `apply_filters`).
+
+    `unread` is the folder of a domain whose tasks nobody has read.
+    """
     from toolorchestra.cli.display.console import progress_bars
     from toolorchestra.toolscale.requests.filters import apply_filters
 
@@ -38,6 +46,7 @@ def filtered(
             solvers={name: stack.enter_context(solver) for name, solver in solvers},
             k=k,
             every=every,
+            guessers=None if unread is None else {"random": stack.enter_context(task_solver("random", unread))},
             progress=lambda name, done, total: progress.update(bar, description=name, completed=done, total=total),
         )
         progress.remove_task(bar)
@@ -45,7 +54,7 @@ def filtered(
 
 
 @contextmanager
-def task_solver(name: SolverName, folder: Path) -> Iterator[Solver]:
+def task_solver(name: SolverName | Literal["random"], folder: Path) -> Iterator[Solver]:
     """Yield a solver by name, which plays the domain in `folder`."""
     from toolorchestra.agents.policies.registry import make_policy
 

@@ -6,7 +6,7 @@
     naming                           words for the names of tables and columns
     wording, wording_checks          wording requests, and checking how they read
     intents                          making the tasks of an intent
-    filters                          leaving out tasks that cannot be verified or are too easy
+    filters, sense_checks            leaving out tasks that cannot be verified, are too easy or make no sense
 """
 
 import lazy_loader

@@ -11,6 +11,15 @@
 7. *leak between splits*: a training task that shares its solution, or its bindings within an intent, with a test
    task, or a task whose parent is in another split.
 
+Tasks that nobody has read (with `guessers`) are dropped also if
+
+8. *request states the answer*, in any spelling;
+9. *the usual answer*: it answers more than half of what the intent asks, or of what is then left;
+10. *solved by a guesser* in k attempts;
+11. *judged wrongly*: the verifier takes a wrong episode of it for right, or a right one for wrong;
+12. *solved by guessing*: the best strategy without calls solves it;
+13. *few left of the intent*: fewer than three, because others of its tasks were dropped.
+
 Of duplicates the first is kept. A near-duplicate has the same reference calls, information to communicate and values
 in the instruction, and at least `NEAR` of its words (multiset Jaccard). Candidates come from an inverted index over the
 rarest words, so the work grows with the tasks and not with their pairs. Leaks are dropped from the training split.
@@ -33,6 +42,7 @@ from toolorchestra.toolscale.common.errors import OptionError, TaskError
 from toolorchestra.toolscale.common.writing import write_whole
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.requests.entities import scalars
+from toolorchestra.toolscale.requests.sense_checks import unread_checks
 from toolorchestra.toolscale.tasks.session import Session
 from toolorchestra.toolscale.tasks.task import Task, solution, solution_key
 
@@ -102,6 +112,7 @@ def apply_filters(
     solvers: Mapping[str, Solver] | None = None,
     k: int = 8,
     every: bool = False,
+    guessers: Mapping[str, Solver] | None = None,
     progress: Callable[[str, int, int], object] | None = None,
 ) -> tuple[list[Task], Report]:
     """Return the tasks of a domain that pass all filters, in their order, and the report.
@@ -113,6 +124,7 @@ def apply_filters(
         k: Attempts of each solver, with the seeds 0 to k - 1.
         every: Let every solver try each task, so that the report says how many each solves; otherwise a task that one
             has solved is not tried again.
+        guessers: Of a domain that nobody has read: policies without understanding; a task that one solves is dropped.
         progress: Called with a filter's name, the number of tasks it has checked, and how many there are.
     """
     if k < 1:
@@ -133,17 +145,13 @@ def apply_filters(
         "near-duplicate": _near,
         "leak between splits": _leaks,
     }
+    checks |= unread_checks(domain, tasks, guessers, k) if guessers is not None else {}
     left, results = list(tasks), []
     for name, check in checks.items():
         if name.startswith("unsolved") and not solvers:
             report.not_run.append(NotRun(name, "no solver was given"))
             continue
-        reasons = []
-        for reason in check(left):
-            reasons.append(reason)
-            if progress is not None:
-                progress(name, len(reasons), len(left))
-        judged = list(zip(left, reasons, strict=True))
+        judged = list(zip(left, _watched(name, check(left), len(left), progress), strict=True))
         gone = [f"{task.id}: {reason}" for task, reason in judged if reason]
         left = [task for task, reason in judged if not reason]
         counted = every and name.startswith("unsolved")
@@ -152,6 +160,15 @@ def apply_filters(
     session.close()
     report.stages.append(Stage("filter", results))
     return left, report
+
+
+def _watched(
+    name: str, reasons: Iterable[str], count: int, progress: Callable[[str, int, int], object] | None
+) -> Iterator[str]:
+    for done, reason in enumerate(reasons, 1):
+        if progress is not None:
+            progress(name, done, count)
+        yield reason
 
 
 def _build_stage(domain: Domain, made: int) -> Stage:

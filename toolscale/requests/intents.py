@@ -248,7 +248,7 @@ def _make(
             difficulty=difficulty(len(calls), intent.branches),
             instruction=instruction,
             reference_calls=calls,
-            communicate=tuple(fact for item in intent.communicate for fact in _facts(item, scope)),
+            communicate=facts_of(intent, scope),
             answer=answer,
             bindings=keyed,
             branches=intent.branches,
@@ -275,6 +275,11 @@ def _make(
         return None, "solved by doing and saying nothing"
     task = msgspec.structs.replace(task, alternatives=tuple(alternatives))
     return with_later_stages(domain, with_needed_lookups(domain, task, session), session), ""
+
+
+def facts_of(intent: IntentSpec, scope: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
+    """Return what an answer must tell: the phrases of each fact. A TaskError says that `scope` lacks a result."""
+    return tuple(fact for item in intent.communicate for fact in _facts(item, scope))
 
 
 def _facts(item: str | Sequence[str], scope: Mapping[str, Any]) -> list[tuple[str, ...]]:

@@ -35,6 +35,10 @@ class WordLists(msgspec.Struct, frozen=True):
     money: tuple[str, ...]
     summed: tuple[str, ...]
     identifying: frozenset[str]
+    roles: dict[str, str]
+    endings: dict[str, str]
+    units: dict[str, str]
+    said: dict[str, str]
     currencies: frozenset[str]
     sql: frozenset[str]
     english: frozenset[str]
@@ -133,11 +137,26 @@ def in_words(name: str) -> str:
     return name.strip("_").replace("_", " ")
 
 
+def quantity_words(name: str, *, counts: bool = True) -> str:
+    """Return what the numbers in a column are called: with their unit, or, if it `counts`, as a number of things.
+
+    >>> [quantity_words(name) for name in ("weight_kg", "beds", "units_in_stock", "berth_no", "fee")]
+    ['weight in kg', 'number of beds', 'number of units in stock', 'berth number', 'fee']
+    """
+    words, (rest, _, last) = word_lists(), name.rpartition("_")
+    if rest and last in words.units:
+        return f"{in_words(rest)} in {words.units[last]}"
+    if last in words.endings:
+        return f"{in_words(rest)} {words.endings[last]}".strip()
+    head = re.split(r"_(?:in|of|on|per|to)_", name)[0]
+    return f"number of {in_words(name)}" if counts and singular(head) != head else in_words(name)
+
+
 def an(phrase: str) -> str:
     """Return `phrase` with the indefinite article.
 
-    >>> an("loan"), an("author"), an("user")
-    ('a loan', 'an author', 'a user')
+    >>> an("loan"), an("author"), an("user"), an("hour")
+    ('a loan', 'an author', 'a user', 'an hour')
     """
-    vowel = phrase[:1] in "aeiou" and not phrase.startswith(("user", "uni", "eu", "one"))
+    vowel = re.match(r"(?!user|uni|eu|one)[aeiou]|hour|hono|heir", phrase)
     return f"{'an' if vowel else 'a'} {phrase}"

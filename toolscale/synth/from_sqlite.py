@@ -30,11 +30,12 @@ from toolorchestra.toolscale.database.format import (
 )
 from toolorchestra.toolscale.database.sql import quote
 from toolorchestra.toolscale.domain import Domain
+from toolorchestra.toolscale.requests.filters import EXAMPLES, FilterResult, Stage
 from toolorchestra.toolscale.requests.intents import make_tasks
 from toolorchestra.toolscale.requests.naming import in_words, snake_case
+from toolorchestra.toolscale.requests.sense_checks import MIN_TASKS, Check, misjudged, reading_checks
 from toolorchestra.toolscale.synth.derived.derive import derive_requests, derive_tools
 from toolorchestra.toolscale.synth.derived.request_parts import Request
-from toolorchestra.toolscale.synth.derived.toolbox import Toolbox
 from toolorchestra.toolscale.synth.draft import is_untouched, marked
 from toolorchestra.toolscale.synth.model_queries import ModelQueries
 from toolorchestra.toolscale.synth.name_question import ask_names
@@ -44,12 +45,11 @@ from toolorchestra.toolscale.synth.tables.notes import NOTE_TITLES
 from toolorchestra.toolscale.synth.tables.sampling import MAX_ROWS_IN_ALL
 from toolorchestra.toolscale.synth.tables.schema_analysis import SchemaAnalysis, analyse_schema
 from toolorchestra.toolscale.synth.tables.tables import Column, Table
-from toolorchestra.toolscale.validation.verifier_mutations import try_verifier
 
 MAX_TASKS = 900
 """About how many tasks the derived intents make together."""
-_MIN_TASKS = 3  # tasks of an intent
 _HELD_OUT_EVERY = 6
+_MAX_SKIPPED = 8  # answers, before it is left to the filters to drop tasks
 _FILES = ("domain.yaml", "tools.yaml", "intents.yaml")
 _NAMES = (
     "# What tables, columns and texts are called. To change names, edit them and make the domain anew with --names.\n"
@@ -106,10 +106,11 @@ def domain_from_sqlite(
     if records == "sample":
         specs = _sampled(found, specs, today, seed)
     box = derive_tools(found.tables, today)
-    about = _description(title, found, box)
-    spec = DomainSpec(name=name, title=title, description=about, today=today, seed=seed, tables=specs, tools=box.tools)
-    spec = _with_intents(spec, derive_requests(found.tables, box), file)
+    spec = DomainSpec(name=name, title=title, description="", today=today, seed=seed, tables=specs, tools=box.tools)
+    spec, tried = _with_intents(spec, derive_requests(found.tables, box), file)
+    spec = replace(spec, description=_description(found, (rule for tool in spec.tools for rule in box.rules[tool])))
     _write(spec, found, folder, file)
+    found.stages.append(tried)
     return found
 
 
@@ -121,11 +122,11 @@ def _check_free(folder: Path) -> None:
             raise DomainError(message, file=folder, remedy="Give another folder, or remove it.")
 
 
-def _description(title: str, found: SchemaAnalysis, box: Toolbox) -> str:
+def _description(found: SchemaAnalysis, rules: Iterable[str]) -> str:
     lines = [
         f"You keep the records of this place: {', '.join(in_words(table.many) for table in found.tables.values())}.",
         "Look rows up before you change them; ids come from look-ups or from the request, never from guesses.",
-        *(f"- {rule}" for rule in dict.fromkeys(box.rules)),
+        *(f"- {rule}" for rule in dict.fromkeys(rules)),
         "- If a request cannot be met, change nothing and say why.",
     ]
     return "\n".join(lines) + "\n"
@@ -213,8 +214,8 @@ def _with_parents(name: str, tables: Mapping[str, Table]) -> set[str]:
 # ------------------------------------------------------------------------------------------------- trying intents
 
 
-def _with_intents(spec: DomainSpec, requests: Iterable[Request], file: Path) -> DomainSpec:
-    """Return the domain with the intents that hold, and the tools that one of them uses.
+def _with_intents(spec: DomainSpec, requests: Iterable[Request], file: Path) -> tuple[DomainSpec, Stage]:
+    """Return the domain with the intents that hold and the tools that one of them uses, and why others do not hold.
 
     Raises:
         DomainError: No intent holds.
@@ -225,13 +226,17 @@ def _with_intents(spec: DomainSpec, requests: Iterable[Request], file: Path) -> 
         candidates[snake_case(name[:60], candidates)] = intent
     share = min(2.0, MAX_TASKS / (8 * max(1, len(candidates))))
     kept: dict[str, IntentSpec] = {}
+    dropped: dict[str, list[str]] = {}
     for name, intent in candidates.items():
         steps = len(intent.reference_calls) + intent.branches + any(step.each for step in intent.reference_calls)
-        count = max(_MIN_TASKS, round(share * {1: 4, 2: 8}.get(steps, 14)))  # the hard ones are rarer
+        count = max(MIN_TASKS, round(share * {1: 4, 2: 8}.get(steps, 14)))  # the hard ones are rarer
         counted = replace(intent, count=count)
-        if _holds(domain, name, counted):
+        tried = _tried(domain, name, counted)
+        if isinstance(tried, str):
+            dropped.setdefault(tried, []).append(name)
+        else:
             held_out = len(kept) % _HELD_OUT_EVERY == _HELD_OUT_EVERY - 1
-            kept[name] = replace(counted, held_out=held_out)
+            kept[name] = replace(tried, held_out=held_out)
     if not kept:
         raise DomainError(
             "The records give rise to no task: expected tables with keys and at least three rows that differ.",
@@ -240,20 +245,37 @@ def _with_intents(spec: DomainSpec, requests: Iterable[Request], file: Path) -> 
         )
     used = {step.call for intent in kept.values() for step in intent.reference_calls}
     tools = {name: tool for name, tool in spec.tools.items() if name in used}
-    return replace(spec, tools=tools, intents=kept)
+    results = [FilterResult(reason, len(kept), len(names), names[:EXAMPLES]) for reason, names in dropped.items()]
+    return replace(spec, tools=tools, intents=kept), Stage("intents", results)
 
 
-def _holds(domain: Domain, name: str, intent: IntentSpec) -> bool:
-    """Whether an intent makes tasks, and the verifier judges every right and wrong episode of them as it should."""
+def _tried(domain: Domain, name: str, intent: IntentSpec) -> IntentSpec | str:
+    """Return an intent whose tasks make sense and are judged rightly, or why it has too few.
+
+    Where it asks for a fact of its bindings, it skips the answers of the tasks that make no sense.
+    """
     whole = domain.spec
     domain.spec = replace(whole, intents={name: intent})
     try:
         tasks, _ = make_tasks(domain)
+        checks: dict[str, Check] = {**reading_checks(domain), "judged wrongly": lambda left: misjudged(domain, left)}
+        for reason, check in checks.items():
+            if len(tasks) < MIN_TASKS:
+                return "fewer than three tasks"
+            judged = list(zip(tasks, check(tasks), strict=True))
+            tasks = [task for task, fault in judged if not fault]
+            skip = intent.skip.get("fact", [])
+            if len(tasks) < len(judged) and intent.communicate == ["{fact}"] and len(skip) < _MAX_SKIPPED:
+                more = dict.fromkeys(task.bindings["fact"] for task, fault in judged if fault)
+                again = replace(intent, skip={"fact": [*skip, *more]})
+                return found if isinstance(found := _tried(domain, name, again), IntentSpec) else reason
+            if len(tasks) < MIN_TASKS:
+                return reason
     except DomainError:
-        return False
+        return "makes no task"
     finally:
         domain.spec = whole
-    return len(tasks) >= _MIN_TASKS and not try_verifier(domain, tasks).surprises
+    return intent
 
 
 # ------------------------------------------------------------------------------------------------------- writing

@@ -41,6 +41,7 @@ class AttackReport(msgspec.Struct):
         rephrased: Right answers in other spellings, by kind.
         accepted: Those judged right.
         examples: Some of those judged against expectation, by kind: task, text and why.
+        misjudged: The tasks of which something was, with its kind.
     """
 
     tried: Counter[str] = msgspec.field(default_factory=Counter)
@@ -48,6 +49,7 @@ class AttackReport(msgspec.Struct):
     rephrased: Counter[str] = msgspec.field(default_factory=Counter)
     accepted: Counter[str] = msgspec.field(default_factory=Counter)
     examples: dict[str, list[tuple[str, str, str]]] = {}
+    misjudged: dict[str, str] = {}
 
     @property
     def passed(self) -> bool:
@@ -62,9 +64,11 @@ class AttackReport(msgspec.Struct):
             getattr(self, name).update(getattr(other, name))
         for kind, found in other.examples.items():
             self.examples[kind] = [*self.examples.get(kind, ()), *found][:_EXAMPLES]
+        self.misjudged |= other.misjudged
 
     def note(self, kind: str, task: Task, text: str, why: str) -> None:
         """Keep an example of what was judged against expectation."""
+        self.misjudged[task.id] = kind
         kept = self.examples.setdefault(kind, [])
         if len(kept) < _EXAMPLES:
             kept.append((task.id, text if len(text) <= 300 else text[:297] + "…", why))

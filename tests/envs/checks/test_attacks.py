@@ -26,7 +26,8 @@ def test_kinds_that_were_judged_wrongly_stand_before_the_others() -> None:
 )
 def test_exploits_are_a_note_with_the_calls_made_and_a_failure_without(called: int, idle: int, verdict: str) -> None:
     strategy = {"date": "null", "number": "0", "time": "null"}
-    report = ExploitReport("shop", Exploit(strategy, called, 100), Exploit({}, idle, 100), 0.1)
+    exploits = [Exploit(found, ["a task"] * solved, 100) for found, solved in ((strategy, called), ({}, idle))]
+    report = ExploitReport("shop", *exploits, 0.1)
     found = exploit_finding([report])
     assert found.verdict == verdict
     assert found.counts["picked at random"] == 10

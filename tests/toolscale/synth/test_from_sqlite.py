@@ -23,6 +23,7 @@ from toolorchestra.envs.checks.environment import check_environment
 from toolorchestra.toolscale.common.errors import DomainError
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_folder import build_domain, load_domain, read_spec
+from toolorchestra.toolscale.requests.sense_checks import reading_checks
 from toolorchestra.toolscale.synth.from_sqlite import domain_from_sqlite
 from toolorchestra.toolscale.synth.tables.sampling import MAX_ROWS
 from toolorchestra.toolscale.synth.tables.schema_analysis import analyse_schema
@@ -503,6 +504,85 @@ def test_the_same_file_gives_the_same_domain(records: Any, tmp_path: Path) -> No
     for file in ("domain.yaml", "tools.yaml", "intents.yaml"):
         assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
     assert (tmp_path / "shop.db").read_bytes() == before
+
+
+# ------------------------------------------------------------------------------------------ keys of several columns
+
+
+def clinic(file: Path) -> None:
+    """A clinic whose two central tables have keys of several columns, and in which most appointments are done."""
+    rng = random.Random(3)
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        connection.executescript("""
+            CREATE TABLE patient (id INTEGER PRIMARY KEY, full_name TEXT NOT NULL, weight_kg REAL, ward TEXT);
+            CREATE TABLE room (room_no INTEGER PRIMARY KEY, beds INTEGER);
+            CREATE TABLE appointment (room_no INTEGER NOT NULL REFERENCES room, day DATE NOT NULL, time TEXT NOT NULL,
+                patient_id INTEGER NOT NULL REFERENCES patient(id), status TEXT NOT NULL, doctor TEXT, fee REAL,
+                PRIMARY KEY (room_no, day, time));
+            CREATE TABLE prescription (patient_id INTEGER NOT NULL REFERENCES patient(id), number INTEGER NOT NULL,
+                medicine TEXT NOT NULL, dose_mg INTEGER, PRIMARY KEY (patient_id, number));
+            CREATE TABLE allergy (id INTEGER PRIMARY KEY, substance TEXT UNIQUE);
+            CREATE TABLE patient_allergy (patient_id INTEGER REFERENCES patient(id),
+                allergy_id INTEGER REFERENCES allergy(id), PRIMARY KEY (patient_id, allergy_id));
+        """)
+        insert(connection, "patient", [
+            (i, name, round(rng.uniform(45, 110), 1), "A") for i, name in enumerate(people(rng, 60), 1)
+        ])  # fmt: skip
+        insert(connection, "room", [(i, rng.choice([1, 2, 4])) for i in range(1, 9)])
+        slots = [(room, f"2025-03-{day:02d}", f"{hour:02d}:20") for room in range(1, 9) for day in range(1, 29)
+                 for hour in rng.sample(range(8, 17), 1)]  # fmt: skip
+        doctors = ["Adler", "Berg", "Costa", "Diaz"]
+        insert(connection, "appointment", [
+            (*slot, rng.randint(1, 60), rng.choices(["done", "planned", "cancelled"], [7, 2, 1])[0],
+             rng.choice(doctors), rng.choice([40.0, 60.0, 85.5, 120.0])) for slot in slots
+        ])  # fmt: skip
+        medicines = ["Ibuprofen", "Metformin", "Lisinopril", "Omeprazole"]
+        insert(connection, "prescription", [
+            (patient, number, rng.choice(medicines), rng.choice([5, 10, 20, 50]))
+            for patient in range(1, 61) for number in range(1, rng.randint(2, 5))
+        ])  # fmt: skip
+        insert(connection, "allergy", [(i, name) for i, name in enumerate(["latex", "nuts", "pollen", "eggs"], 1)])
+        pairs = [(patient, allergy) for patient in range(1, 61) for allergy in rng.sample(range(1, 5), 2)]
+        insert(connection, "patient_allergy", pairs)
+        connection.commit()
+
+
+@pytest.fixture(scope="module")
+def clinic_domain(tmp_path_factory: pytest.TempPathFactory) -> Domain:
+    place = tmp_path_factory.mktemp("clinic")
+    clinic(place / "clinic.db")
+    domain_from_sqlite(place / "clinic.db", place / "domain")
+    return build_domain(place / "domain")
+
+
+def test_rows_with_keys_of_several_columns_are_looked_up_changed_and_named_by_all_parts(clinic_domain: Domain) -> None:
+    tools = clinic_domain.spec.tools
+    expected = {"get_appointment", "cancel_appointment", "get_prescription", "find_patient_allergies_by_patient"}
+    assert expected <= set(tools)
+    assert list(tools["get_appointment"].parameters) == ["room_no", "day", "time"]
+    asked = {task.intent: task for task in clinic_domain.tasks()}
+    for intent, named in (
+        ("ask_appointment_fee", r"the appointment of room \d on March \d+, 2025 at \d\d:20"),
+        ("ask_prescription_dose_mg", r"the dose in mg of the prescription of patient \d+ with number \d"),
+        ("cancel_appointment", r"the appointment of room \d on March \d+, 2025 at \d\d:20"),
+    ):
+        assert re.search(named, asked[intent].instruction + asked[intent].answer), asked[intent]
+
+
+def test_each_rule_in_the_description_belongs_to_a_tool(clinic_domain: Domain, library_domain: Domain) -> None:
+    assert "- Cancel an appointment only while its status is planned." in clinic_domain.rules
+    for domain in (clinic_domain, library_domain):
+        actions = {name.split("_")[0] for name in domain.spec.tools}
+        told = re.findall(r"^- ([A-Z]\w+) an? .* only while", domain.spec.description, re.MULTILINE)
+        assert told
+        assert {action.lower() for action in told} <= actions
+
+
+def test_no_task_states_its_answer_or_has_the_usual_one(clinic_domain: Domain) -> None:
+    checks = reading_checks(clinic_domain)
+    for check in checks.values():
+        assert not any(check(clinic_domain.tasks()))
+    assert not {name for name in clinic_domain.spec.intents if name.endswith(("_ward", "appointment_status"))}
 
 
 # ------------------------------------------------------------------------------------------------------- mistakes

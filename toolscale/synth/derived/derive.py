@@ -42,6 +42,7 @@ def derive_requests(tables: Mapping[str, Table], box: Toolbox) -> Iterator[Reque
         yield from writing.about(table)
         for rows in reading.owned_rows(table):
             yield from reading.totals(rows)
+            yield from reading.counts(rows)
             if rows.listing and len(table.key) == 1:
                 yield from reading.below(rows)
                 yield from writing.of_owner(rows)

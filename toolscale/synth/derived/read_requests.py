@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from toolorchestra.toolscale.requests.naming import in_words
+from toolorchestra.toolscale.requests.naming import in_words, plural
 from toolorchestra.toolscale.synth.derived.request_parts import (
     Label,
     OwnedRows,
@@ -13,6 +13,7 @@ from toolorchestra.toolscale.synth.derived.request_parts import (
     joins,
     listed,
     measure_of,
+    row_key,
 )
 from toolorchestra.toolscale.synth.derived.toolbox import main_date
 from toolorchestra.toolscale.synth.tables.tables import Column, CompositeReference, Table, bare
@@ -28,19 +29,21 @@ class ReadRequests(Requester):
 
     def about(self, table: Table) -> Iterator[Request]:
         """Yield the questions about a table."""
-        if table.name in self.box.get and len(table.key) == 1:
+        if table.name in self.box.get:
             yield from self._facts(table)
             yield from self._paths(table)
         yield from self._totals(table)
         yield from self._extremes(table)
         yield from self._of_a_day(table)
+        yield from self._counts_by_key(table)
         for composite in table.composites:
             yield from self._paired(table, self.tables[composite.target], composite)
 
     def _facts(self, table: Table) -> Iterator[Request]:
         """One value of one row: by id, by each natural name, and by a search for a name that is not unique."""
         columns, handles = self._answer_columns(table), self._handles(table, "name", "t")
-        for column in columns[: 1 if handles else 2]:
+        numbered = bool(handles) and not table.columns[table.key[0]].source  # the file has no such ids
+        for column in columns[: 0 if numbered else 1 if handles else 2]:
             yield self._request("fact_by_id", table, column=column)
         if not columns:
             return
@@ -48,16 +51,17 @@ class ReadRequests(Requester):
             yield self._request("fact_by_name", table, column=columns[i % len(columns)], handle=handle)
         if table.name in self.box.named:
             name, tool = self.box.named[table.name]
-            column = columns[0] if columns[0].name != name else columns[-1]
-            yield self._request("fact_by_search", table, column=column, name=name, search=tool)
+            found = {part: f"$found.0.{part}" for part in table.key}
+            for column in [column for column in columns if column.name != name][:1]:
+                yield self._request("fact_by_search", table, column=column, name=name, search=tool, found=found)
 
     def _paths(self, table: Table) -> Iterator[Request]:
         """What references lead to: one, two and three rows on."""
         paths = list(self._walks(table, []))
         for length, limit in _PATHS.items():
-            for path in [path for path in paths if len(path) == length][:limit]:
-                stems = [column.name.removesuffix("_id") for column in path]
-                calls = [(table.name, {table.key[0]: "$id"})]
+            for path in [path for path in paths if len(path) == length and path[0].name not in table.key][:limit]:
+                stems = [column.stem for column in path]
+                calls = [(table.name, row_key(table).arguments)]
                 calls += [(c.target[0], {c.target[1]: f"$row_{i}.{c.name}"}) for i, c in enumerate(path)]
                 yield from self._path(table, calls, stems, joins(path, [*(f"t{i}" for i in range(length)), "z"]))
 
@@ -77,6 +81,7 @@ class ReadRequests(Requester):
                 trail=" of the ".join(map(in_words, reversed(stems))),
                 end="_".join(stems),
                 length=len(stems),
+                known=row_key(table, "t0"),
                 joins=sql,
             )
 
@@ -112,7 +117,7 @@ class ReadRequests(Requester):
     def _extremes(self, table: Table) -> Iterator[Request]:
         """Which row of a search has most: listed, compared, then looked up."""
         tool = self.box.search.get(table.name)
-        if tool is None or len(table.key) > 1 or table.name not in self.box.get:
+        if tool is None or table.name not in self.box.get:
             return
         state, measure = self._state_column(table, tool), measure_of(table)
         columns = [table.columns[n.name] for n in table.naturals if len(n.columns) == 1]
@@ -143,7 +148,7 @@ class ReadRequests(Requester):
             cells=f"substr(t.{bare(day.name)}, 1, 10) AS day" + (f", t.{bare(state.name)} AS state" if state else ""),
             group="day, state" if state else "day",
             which=f'with the {state.words} "{{state}}" and ' if state else "with ",
-            stem=in_words(link.name.removesuffix("_id")),
+            stem=in_words(link.stem),
             target=target,
             to=to,
             day=day,
@@ -164,8 +169,8 @@ class ReadRequests(Requester):
             same = " AND ".join(f"z.{bare(part)} = {alias}.{bare(column)}" for part, column in pairs)
             return f" JOIN {bare(parent.name)} z ON {same}"
 
-        if parent.name in self.box.get and table.name in self.box.get and len(table.key) == 1:
-            calls = [(table.name, {table.key[0]: "$id"}), (parent.name, {p: f"$row_0.{c}" for p, c in pairs})]
+        if parent.name in self.box.get and table.name in self.box.get:
+            calls = [(table.name, row_key(table).arguments), (parent.name, {p: f"$row_0.{c}" for p, c in pairs})]
             yield from self._path(table, calls, [parent.one], joined("t0"))
         tool = self.box.paired.get((table.name, composite.columns))
         if tool is None:
@@ -174,9 +179,7 @@ class ReadRequests(Requester):
             "tool": tool,
             "arguments": {column: f"$id_{i}" for i, (_, column) in enumerate(pairs)},
             "parent": parent,
-            "owner": in_words(parent.one),
-            "keys": listed([f"{in_words(part)} {{id_{i}}}" for i, part in enumerate(parent.key)]),
-            "columns": ", ".join(f"z.{bare(part)} AS id_{i}" for i, part in enumerate(parent.key)),
+            "owner": row_key(parent, "z"),
             "group": ", ".join(f"z.{bare(part)}" for part in parent.key),
             "joins": joined("t"),
         }
@@ -193,6 +196,23 @@ class ReadRequests(Requester):
         if summary and rows.column.name in self.box.tools[summary].parameters:
             for amount in self._amounts(rows.table, "t.", only_money=True):
                 yield self._request("total_of_owner", rows.table, amount=amount, summary=summary, **rows.values)
+
+    def counts(self, rows: OwnedRows) -> Iterator[Request]:
+        """How many rows there are of a table that only ties others together: listed, then counted."""
+        if rows.listing and rows.table.name not in self.box.summary:
+            yield self._request("count_listed", rows.table, tied=_tied(rows.table, rows.column), **rows.values)
+
+    def _counts_by_key(self, table: Table) -> Iterator[Request]:
+        """How many rows refer to one that has no name: listed, then counted."""
+        for column in table.references:
+            target, to = column.target
+            listing = self.box.listing.get((table.name, column.name))
+            if listing and not self._handles(self.tables[target], "", "") and self.tables[target].key == (to,):
+                role = "" if column.stem == self.tables[target].one else f" as {in_words(column.stem)}"
+                values = {"column": column, "listing": listing, "stem": column.stem}
+                of_owner = f"{'with' if role else 'of'} {row_key(self.tables[target]).phrase}{role}"
+                values |= {"tied": _tied(table, column), "of_owner": of_owner}
+                yield self._request("count_listed_by_key", table, **values)
 
     def below(self, rows: OwnedRows) -> Iterator[Request]:
         """How many other rows refer to these rows: listed, then counted one by one."""
@@ -243,9 +263,15 @@ class ReadRequests(Requester):
             facts=facts,
             cells=", ".join(f"max(CASE WHEN n = {i + 1} THEN fact END) AS fact_{i}" for i in range(size)),
             joins=joins(path, ["t", *(f"y{i}" for i in range(len(path) - 1)), "z"]),
-            last=in_words(self.tables[path[-1].target[0]].one),
+            last=" of the ".join(in_words(column.stem) for column in reversed(path)),
             order=", ".join(f"t.{bare(part)}" for part in rows.table.key),
             listed=listed(facts),
             label=label,
             size=size,
         )
+
+
+def _tied(table: Table, column: Column) -> str:
+    """Return what the rows of a table are called that refer to a row by a column: of a link, the rows that it ties."""
+    others = [other for other in table.references if other is not column]
+    return in_words(plural(others[0].stem) if table.is_link and len(others) == 1 else table.many)

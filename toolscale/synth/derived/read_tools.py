@@ -6,6 +6,7 @@ import re
 
 from toolorchestra.toolscale.database.format import ParameterSpec
 from toolorchestra.toolscale.requests.naming import in_words
+from toolorchestra.toolscale.synth.derived.request_parts import is_person
 from toolorchestra.toolscale.synth.derived.tool_base import ToolMaker, same
 from toolorchestra.toolscale.synth.derived.toolbox import main_date, natural_sql
 from toolorchestra.toolscale.synth.tables.tables import (
@@ -24,7 +25,8 @@ class ReadTools(ToolMaker):
 
     def tools(self, table: Table) -> None:
         """Derive what looks up rows of a table."""
-        if not table.is_link:
+        tells = not table.is_link or len(table.columns) > len(table.key)  # more than that rows belong together
+        if tells:
             self._get(table)
         for natural in table.naturals:
             self._find(table, natural)
@@ -33,13 +35,13 @@ class ReadTools(ToolMaker):
             self.box.listing[table.name, column.name] = self._list(table, column)
         for composite in table.composites:
             self.box.paired[table.name, composite.columns] = self._list(table, composite)
-        if not table.is_link:
+        if tells:
             self._search(table)
             self._summarize(table)
 
     def _get(self, table: Table) -> None:
         contents = [
-            in_words(column.name.removesuffix("_id")) if column.references else column.words
+            in_words(column.stem) if column.references else column.words
             for column in table.columns.values()
             if column.name not in table.key
         ]
@@ -77,7 +79,7 @@ class ReadTools(ToolMaker):
             name = column.name
             if not (column.is_text and column.is_plain) or name in known or label_rank(name) > label_rank("titolo"):
                 continue
-            if name in firsts or (full and name in lasts):
+            if name in firsts or (full and name in lasts) or (is_person(table) and name in ("title", "titel")):
                 continue
             parameters = {name: self.parameter(table, column, f"{column.words} or part of it")}
             guard = self._guard("letter", table, name=name)
@@ -114,7 +116,7 @@ class ReadTools(ToolMaker):
         """Derive a list of the rows that refer, by one column or by several together, to one row."""
         if isinstance(reference, Column):
             names: tuple[str, ...] = (reference.name,)
-            stem = reference.name.removesuffix("_id")
+            stem = reference.stem
             filters, where = self._filters(table)
             kept = "open" if table.status is None else table.status.name
             filters = {name: parameter for name, parameter in filters.items() if name in ("open", kept)}

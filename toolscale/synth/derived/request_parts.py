@@ -6,6 +6,8 @@ What a request says, in words and in SQL, is in ``derived_requests.yaml``; which
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -15,6 +17,7 @@ from msgspec.structs import replace
 from toolorchestra.toolscale.common.yaml_reader import convert
 from toolorchestra.toolscale.database.format import IntentSpec, ReferenceCallSpec
 from toolorchestra.toolscale.requests.naming import in_words
+from toolorchestra.toolscale.requests.sense_checks import MAX_COMMON
 from toolorchestra.toolscale.synth.derived.templates import fill, read_templates
 from toolorchestra.toolscale.synth.derived.toolbox import Ending, Lifecycle, Toolbox, natural_sql
 from toolorchestra.toolscale.synth.tables.tables import FULL_NAMES, Column, Natural, Table, bare
@@ -50,7 +53,8 @@ class Handle:
             return f"{self.one} {value}"
         if name.endswith(("name", "title")):
             return f'the {self.one} "{value}"'
-        return f"the {self.one} with the {in_words(name)} {value}"
+        words = self.table.columns[name].words if name in self.table.columns else in_words(name)
+        return f"the {self.one} with the {words} {value}"
 
     @property
     def sql(self) -> str:
@@ -63,9 +67,9 @@ class Handle:
         return {"call": self.find, "arguments": {self.natural.name: f"${self.binding}"}, "save": f"{self.binding}_row"}
 
     @property
-    def id(self) -> str:
-        """The expression of the key of the row that was looked up."""
-        return self.value(self.table.key[0])
+    def keys(self) -> dict[str, str]:
+        """The arguments of a call that takes the key of the row that was looked up."""
+        return {part: self.value(part) for part in self.table.key}
 
     def value(self, column: str) -> str:
         """The expression of a column of the row that was looked up."""
@@ -94,18 +98,26 @@ class Parts:
         self.arguments[argument] = f"${binding}"
 
 
+class RowKey(NamedTuple):
+    """How a request names a row by its key: bindings in SQL, words with these bindings, and the arguments of calls."""
+
+    columns: str
+    phrase: str
+    arguments: dict[str, str]
+
+
 class Label(NamedTuple):
-    """What a question asks of a row that was looked up: in words, and the column."""
+    """What a question asks of a row that was looked up: in words, the column, and how a placeholder of it ends."""
 
     words: str
     name: str
+    format: str = ""
 
 
 class Amount(NamedTuple):
     """What a question asks of many rows: their number or a total; its verb, words, SQL, and field of a summary."""
 
     verb: str
-    quantity: str
     of_the: str
     sql: str
     field: str
@@ -126,16 +138,16 @@ class OwnedRows:
     def values(self) -> dict[str, Any]:
         """The values that all templates of these requests use; in SQL, the rows are ``t`` and the other row ``p``."""
         target, to = self.column.target
-        stem = self.column.name.removesuffix("_id")
+        stem = self.column.stem
         only = self.life.open_arguments if self.life else {}
         opened = self.life.opened("t") if self.life else "1"
-        mine = {self.column.name: self.owner.value(to)}
+        mine, whose = {self.column.name: self.owner.value(to)}, self.owner.phrase
         listed_rows = {"call": self.listing, "arguments": mine | only, "save": "rows"}
         return {
             "owner": self.owner,
             "stem": stem,
             "to": to,
-            "whose": self.owner.phrase + ("" if stem == self.owner.table.one else f" (as {in_words(stem)})"),
+            "of_whose": f"of {whose}" if stem == self.owner.table.one else f"with {whose} as {in_words(stem)}",
             "source": f"FROM {bare(self.table.name)} t JOIN {bare(target)} p"
             f" ON p.{bare(to)} = t.{bare(self.column.name)}",
             "opened": opened,
@@ -146,6 +158,31 @@ class OwnedRows:
             "open_ones": mine | only,
             "steps": [self.owner.call, listed_rows],
         }
+
+
+def row_key(table: Table, alias: str = "t") -> RowKey:
+    """Return how a request names a row of a table, which is `alias` in SQL, by its key.
+
+    Of several parts, references come first, then days and times: "the visit of room 4 on March 3, 2025 at 08:40".
+    """
+    one = in_words(table.one)
+    if len(table.key) == 1:
+        return RowKey(f"{alias}.{bare(table.key[0])} AS id", f"{one} {{id}}", {table.key[0]: "$id"})
+    bindings = {part: f"id_{i}" for i, part in enumerate(table.key)}
+    said: dict[str, list[str]] = {"of": [], "on": [], "at": [], "with": []}
+    for part, binding in bindings.items():
+        column, values = table.columns[part], table.data[part]
+        if column.references:
+            said["of"].append(f"{in_words(column.stem)} {{{binding}}}")
+        elif all(re.fullmatch(r"\d{4}-\d\d-\d\d", str(value)) for value in values):
+            said["on"].append(f"{{{binding}:date}}")
+        elif all(re.fullmatch(r"(?:\d{4}-\d\d-\d\d )?\d\d:\d\d(?::\d\d)?", str(value)) for value in values):
+            said["at"].append(f"{{{binding}}}")
+        else:
+            said["with"].append(f"{column.words} {{{binding}}}")
+    words = (f" {preposition} {listed(parts)}" for preposition, parts in said.items() if parts)
+    columns = ", ".join(f"{alias}.{bare(part)} AS {binding}" for part, binding in bindings.items())
+    return RowKey(columns, f"the {one}{''.join(words)}", {part: f"${binding}" for part, binding in bindings.items()})
 
 
 def is_person(table: Table) -> bool:
@@ -184,9 +221,9 @@ class Requester:
 
     def _request(self, template: str, table: Table, /, **values: Any) -> Request:
         """Return a request written from its template."""
-        values |= {"table": table, "one": in_words(table.one), "many": in_words(table.many)}
-        values |= {"key": table.key[0], "get": self.box.get.get(table.name)}
-        filled = fill(read_templates("derived_requests.yaml")[template], **values)
+        always = {"table": table, "one": in_words(table.one), "many": in_words(table.many)}
+        always |= {"key": table.key[0], "get": self.box.get.get(table.name), "known": row_key(table)}
+        filled = fill(read_templates("derived_requests.yaml")[template], **always | values)
         name: str = filled.pop("name")
         intent = convert(filled, IntentSpec)
         return name, replace(intent, bindings=self._named(intent.bindings, intent.reference_calls))
@@ -215,26 +252,27 @@ class Requester:
         known = {column for found in table.naturals for column in found.columns}
         known |= {name for name in table.paired if table.columns[name].is_number}
         columns = [(c.traits.asked, c) for c in table.columns.values() if c.is_plain and c.name not in known]
-        ranked = [(rank, column) for rank, column in columns if rank is not None and table.present(column.name)]
-        return [column for _, column in sorted(ranked, key=lambda pair: pair[0])]
+        columns = [(rank, c) for rank, c in columns if not c.name.endswith("_id") and _tells(table.present(c.name))]
+        return [c for _, c in sorted(((rank, c) for rank, c in columns if rank is not None), key=lambda pair: pair[0])]
 
     def _label(self, table: Table) -> Label | None:
         """Return what a question asks of a row that was looked up."""
         names = [natural.name for natural in table.naturals if len(natural.columns) == 1]
+        firsts = {first for first, _ in FULL_NAMES}
         names += [n for n, c in table.columns.items() if n.endswith(("name", "title")) and c.is_text and c.is_plain]
-        if names:
-            return Label(in_words(names[0]), names[0])
+        if found := next((name for name in names if name not in firsts), None):
+            return Label(table.columns[found].words, found)
         columns = self._answer_columns(table)
-        return Label(columns[0].words, columns[0].name) if columns else None
+        return Label(columns[0].words, columns[0].name, columns[0].format) if columns else None
 
     def _amounts(self, table: Table, alias: str = "", *, only_money: bool = False) -> list[Amount]:
         """Return the amounts that a summary of a table gives: the number of rows, and a total."""
-        amounts = [Amount("count", "the number of", "the number of", "count(*)", "count")]
+        amounts = [Amount("count", "the number of", "count(*)", "count")]
         for name in self.box.totals[table.name][:1]:
             if table.columns[name].kind == "money" or not only_money:
-                total = f"the total {table.columns[name].words} of"
+                what = table.columns[name].words.removeprefix("total").strip()
                 sql = f"round(total({alias}{bare(name)}), 2)"
-                amounts.append(Amount("total", total, f"{total} the", sql, f"total_{name}"))
+                amounts.append(Amount("total", " ".join(f"the total {what} of the".split()), sql, f"total_{name}"))
         return amounts
 
     def _ended_and_open(self, table: Table, life: Lifecycle, ending: Ending) -> tuple[Column | None, Column | None]:
@@ -244,6 +282,12 @@ class Requester:
         return table.columns[over] if over else None, next(before, None)
 
 
+def _tells(values: Sequence[Any]) -> bool:
+    """Whether a question for a value cannot be answered by the most frequent one more often than not."""
+    return bool(values) and max(Counter(values).values()) <= MAX_COMMON * len(values)
+
+
 def measure_of(table: Table) -> Column | None:
     """Return the first column of numbers by which rows can be compared."""
-    return next((c for c in table.columns.values() if c.is_number and c.can_be_compared and not c.unique), None)
+    numbers = (c for c in table.columns.values() if c.is_number and c.can_be_compared and not c.unique)
+    return next((column for column in numbers if len(set(table.present(column.name))) > 1), None)

@@ -27,6 +27,7 @@ class ToolMaker:
     def __init__(self, tables: Mapping[str, Table], box: Toolbox) -> None:
         self.tables = tables
         self.box = box
+        self._rules: list[str] = []  # of the tool that is being made
 
     def tools(self, table: Table) -> None:
         """Put the tools of a table that has rows into the box."""
@@ -47,13 +48,18 @@ class ToolMaker:
         filled = self._filled(read_templates("derived_tools.yaml")[template], table, values)
         name = snake_case(filled.pop("name"), self.box.tools)
         self.box.tools[name] = replace(convert(filled, ToolSpec), parameters=parameters, guards=list(guards))
+        self.box.rules[name], self._rules = self._rules, []
         return name
 
+    def _rule(self, text: str) -> None:
+        """Note a rule that the next tool's guards enforce."""
+        self._rules.append(text)
+
     def _guard(self, template: str, table: Table, /, **values: Any) -> GuardSpec:
-        """Return a guard written from its template; the rule that it enforces, if it has one, goes into the box."""
+        """Return a guard written from its template; the rule that it enforces, if it has one, is the next tool's."""
         filled = self._filled(read_templates("derived_tools.yaml")["guards"][template], table, values)
         if rule := filled.pop("rule", None):
-            self.box.rules.append(rule)
+            self._rule(rule)
         return GuardSpec(**filled)
 
     def _filled(self, template: Any, table: Table, values: dict[str, Any]) -> Any:
@@ -93,7 +99,7 @@ class ToolMaker:
         one = in_words(table.one)
         if column.references:
             target, to = column.target
-            parent, stem = in_words(self.tables[target].one), in_words(column.name.removesuffix("_id"))
+            parent, stem = in_words(self.tables[target].one), in_words(column.stem)
             return f"{parent} id" if stem in (parent, in_words(to)) else f"{in_words(to)} of the {stem}"
         if column.in_key:
             own_id = len(table.key) == 1 and column.name.endswith("_id")

@@ -86,7 +86,7 @@ class Toolbox:
     lifecycles: dict[str, Lifecycle] = field(default_factory=dict)  # by table
     exclusive: set[tuple[str, str]] = field(default_factory=set)  # references that no two open rows share
     trusted: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)  # by reference: the state needed
-    rules: list[str] = field(default_factory=list)
+    rules: dict[str, list[str]] = field(default_factory=dict)  # by tool: what its guards enforce, in words
     today: str = ""
 
 

@@ -15,6 +15,7 @@ from toolorchestra.toolscale.synth.derived.request_parts import (
     Requester,
     joins,
     listed,
+    row_key,
 )
 from toolorchestra.toolscale.synth.derived.toolbox import Creation, Ending, Lifecycle
 from toolorchestra.toolscale.synth.tables.fresh_values import fresh_names, fresh_values, times_of_day
@@ -29,7 +30,7 @@ class WriteRequests(Requester):
 
     def about(self, table: Table) -> Iterator[Request]:
         """Yield the changes of a table's rows, and the requests for new ones."""
-        if table.name in self.box.get and len(table.key) == 1:
+        if table.name in self.box.get:
             yield from self._endings(table)
         for (name, column), tool in self.box.update.items():
             if name == table.name and (value := self._changed(table, table.columns[column])):
@@ -93,18 +94,9 @@ class WriteRequests(Requester):
         }
         handles = self._handles(table, "name", "t")
         if handle := next((one for one in handles if column.name not in one.natural.columns), None):
-            return self._request("update_by_name", table, handle=handle, given=given, **values)
-        single = len(table.key) == 1
-        bindings = {part: "id" if single else f"id_{i}" for i, part in enumerate(table.key)}
-        keys = [f"{in_words(part)} {{{binding}}}" for part, binding in bindings.items()]
-        return self._request(
-            "update",
-            table,
-            arguments={part: f"${binding}" for part, binding in bindings.items()} | {column.name: given},
-            columns=", ".join(f"t.{bare(part)} AS {binding}" for part, binding in bindings.items()),
-            row=f"{in_words(table.one)} {{id}}" if single else f"the {in_words(table.one)} with {listed(keys)}",
-            **values,
-        )
+            arguments = handle.keys | {column.name: given}
+            return self._request("update_by_name", table, handle=handle, arguments=arguments, **values)
+        return self._request("update", table, arguments=row_key(table).arguments | {column.name: given}, **values)
 
     def _removal(self, table: Table, tool: str) -> Request:
         """Remove a row that ties others together, which are named."""
@@ -188,7 +180,7 @@ class WriteRequests(Requester):
             ctes += sources
             joined += join
             parent, to = self._target(table, name), column.target[1]
-            stem = in_words(name.removesuffix("_id"))
+            stem = in_words(column.stem)
             role = "" if stem == in_words(parent.one) else f" as {stem}"
             if by_name and not paired and (handle := self._named_target(table, name, f"p{i}")):
                 parts.add_name(name, to, handle, role)
@@ -310,7 +302,7 @@ class WriteRequests(Requester):
         if column := before or after:
             values |= {"column": column, "listing": listing, "opened": life.opened("t"), "name": name}
             values["arguments"] = {name: handle.value(to), **life.open_arguments}
-            stem = in_words(name.removesuffix("_id")).replace(" ", "_")
+            stem = table.columns[name].stem
             yield self._request("create_refused_open", table, stem=stem, **values)
 
 
@@ -326,7 +318,7 @@ def _detail(table: Table, column: Column, value: str, parts: Parts) -> str:
     shown = f"{{{name}:date}}" if column.traits.format == "date" else f"{{{name}}}"
     if column.kind == "note" or (column.is_text and name.endswith("title")):
         shown = f'"{shown}"'
-    return f"{in_words(name) if column.in_key else column.words} {shown}"
+    return f"{column.words} {shown}"
 
 
 def _one_of(values: Sequence[Any], number: str) -> str | None:

@@ -22,7 +22,7 @@ _TODAY = re.compile(
 
 
 class WriteTools(ToolMaker):
-    """Tools that change rows; their guards enforce the rules, which they add to the box."""
+    """Tools that change rows; their guards enforce the rules."""
 
     def tools(self, table: Table) -> None:
         """Derive what changes rows of a table."""
@@ -47,7 +47,7 @@ class WriteTools(ToolMaker):
             if fixed is not None:
                 cells[name] = fixed
                 if ":today" in fixed:
-                    self.box.rules.append(f"The {column.words} of a new {in_words(table.one)} is today.")
+                    self._rule(f"The {column.words} of a new {in_words(table.one)} is today.")
             elif column.required or name in table.key:
                 required.append(name)
             elif len(optional) < 3:
@@ -60,13 +60,14 @@ class WriteTools(ToolMaker):
                     optional.remove(name)
                     del cells[name]
         if not required or len(required) > 8:
+            self._rules.clear()
             return
         parameters = {n: self.parameter(table, table.columns[n]) for n in required}
         parameters |= {n: self.parameter(table, table.columns[n], required=False) for n in optional}
         guards = self._creation_guards(table, required, optional, cells, life)
         if not table.generated:
             parts = " and ".join(map(in_words, table.key))
-            self.box.rules.append(f"No two {in_words(table.many)} share {parts}.")
+            self._rule(f"No two {in_words(table.many)} share {parts}.")
         tool = self._tool(
             "create_with_key" if table.generated else "create",
             table,
@@ -130,7 +131,7 @@ class WriteTools(ToolMaker):
             if names and not by_parameter and all(name in known for name in names):
                 plain = _plain(table, tokens)
                 guards.append(self._guard("check", table, plain=plain, condition=_holds(tokens, known)))
-                self.box.rules.append(f"Of every {in_words(table.one)}: {plain}.")
+                self._rule(f"Of every {in_words(table.one)}: {plain}.")
         return guards
 
     def _fits(self, table: Table, column: Column, *, optional: bool = False) -> GuardSpec:
@@ -146,7 +147,7 @@ class WriteTools(ToolMaker):
             if column.unique and column.name in given:
                 value = dated(column, f":{column.name}")
                 guards.append(self._guard("free", table, column=column, value=value))
-                self.box.rules.append(f"No two {in_words(table.many)} have the same {column.words}.")
+                self._rule(f"No two {in_words(table.many)} have the same {column.words}.")
         if not table.generated:
             guards.append(self._guard("new_key", table))
         for parts in table.uniques:
@@ -164,7 +165,7 @@ class WriteTools(ToolMaker):
             values = {"parent": self.tables[target], "owner": in_words(self.tables[target].one), "to": to}
             guards.append(self._guard("trusted", table, name=name, state=state, good=good, **values))
         if (table.name, name) in self.box.exclusive and life is not None:
-            stem = in_words(name.removesuffix("_id"))
+            stem = in_words(table.columns[name].stem)
             guards.append(self._guard("exclusive", table, name=name, stem=stem, life=life))
         return guards
 
@@ -184,7 +185,7 @@ class WriteTools(ToolMaker):
         if column.is_date and life is not None:
             guards.append(self._guard("open", table, life=life))
             rule = f"The {column.words} of {an(in_words(table.one))} can be changed only while {life.words}."
-            self.box.rules.append(rule)
+            self._rule(rule)
         if column.unique:
             guards.append(self._guard("free", table, column=column, value=value))
         if column.is_text and not column.traits.check:
@@ -212,12 +213,11 @@ class WriteTools(ToolMaker):
                 guards.append(self._guard("other_state", table, life=life, ending=ending))
             if ending.dated is not None:
                 changes.append(f"{bare(ending.dated)} = {dated(table.columns[ending.dated], ':today')}")
+            what = f"{in_words(ending.verb).capitalize()} {an(in_words(table.one))}"
+            self._rule(f"{what} only while {life.words}.")
             self.box.ending[table.name, ending.verb] = self._tool(
                 "end", table, self._keys(table), guards, ending=ending, changes=", ".join(changes)
             )
-        words = ", ".join(sorted({in_words(ending.verb) for ending in life.endings}))
-        one = an(in_words(table.one)).capitalize()
-        self.box.rules.append(f"{one} is open while {life.words}; only an open one can be changed so: {words}.")
 
 
 def _column_names(table: Table, tokens: list[str]) -> list[str]:

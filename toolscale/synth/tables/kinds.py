@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from toolorchestra.toolscale.requests.naming import in_words, word_lists
+from toolorchestra.toolscale.requests.naming import in_words, quantity_words, word_lists
 from toolorchestra.toolscale.synth.tables.values import Cells, Shape
 
 MAX_CHOICES = 12
@@ -145,11 +145,18 @@ def kind_of(name: str, shape: Shape, present: Sequence[Any], *, plain: bool, uni
 
 def words_of(name: str, shape: Shape, present: Sequence[Any]) -> str:
     """Return what a column's values are called: ``returned_on`` is the "date returned", ``born`` a "year born"."""
+    if said := word_lists().said.get(name):
+        return said
     words = in_words(name)
     if shape in ("date", "datetime") and not _DATE_SAID.search(name):
-        return f"date {re.sub(r' (?:on|at)$', '', words)}"
+        after = words.endswith(("since", "until", "from", "to"))
+        return f"{words} date" if after else f"date {re.sub(r' (?:on|at)$', '', words)}"
+    if shape == "flag":
+        return re.sub(r"^(?:is|has) ", "", words)
     years = present and all(isinstance(value, int) and 1000 <= value < 2200 for value in present)
-    return f"year {words}" if years and words.endswith(("ed", "born")) else words
+    if years and words.endswith(("ed", "born", "built", "made")):
+        return f"year {words}"
+    return words if shape != "number" else quantity_words(name, counts=all(float(v).is_integer() for v in present))
 
 
 def is_secret(name: str, cells: Cells, *, identifies: bool) -> bool:

@@ -11,13 +11,14 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from toolorchestra.toolscale.common.errors import DomainError
 from toolorchestra.toolscale.database.connection import Connection
 from toolorchestra.toolscale.database.sql import quote
+from toolorchestra.toolscale.requests.filters import Stage
 from toolorchestra.toolscale.requests.naming import singular, snake_case, word_lists
 from toolorchestra.toolscale.synth.tables.foreign_keys import ordered, refer
 from toolorchestra.toolscale.synth.tables.kinds import MAX_CHOICES, is_secret, kind_of, words_of
@@ -29,6 +30,7 @@ from toolorchestra.toolscale.synth.tables.sqlite_file import SqliteTable, read_s
 from toolorchestra.toolscale.synth.tables.tables import Column, Table, bare, is_unique, numbered
 from toolorchestra.toolscale.synth.tables.values import offsets_of, spelled
 
+_KEY_ENDS = ("id", "no", "number", "code", "key")
 _CURRENCY = re.compile(r"(?:^|_)(?:currency|currencies|waehrung|wahrung|devise|moneda|valuta)(?:_|$)")
 _CODE = re.compile(r"[A-Za-z0-9._-]{1,12}")
 _UNIT = re.compile(r"(?:^|_)(?:unit|unit_name|unit_of_measure|uom|einheit)$")
@@ -41,6 +43,7 @@ class SchemaAnalysis:
     tables: dict[str, Table]
     notes: Notes
     names: GivenNames
+    stages: list[Stage] = field(default_factory=list)
 
 
 def analyse_schema(
@@ -143,7 +146,7 @@ def _choose_key(table: Table, declared: tuple[str, ...], notes: Notes) -> None:
     one = table.one
     key = declared
     if not key:
-        likely = (*(f"{one}_{end}" for end in ("id", "no", "number", "code", "key")), "code", "number")
+        likely = (*(f"{one}_{end}" for end in _KEY_ENDS), "code", "number")
         singles = [*((name,) for name in likely if name in table.columns), *table.uniques]
         ids = tuple(name for name in table.columns if name.endswith("_id"))
         first = [(name,) for name in list(table.columns)[:1] if all(_CODE.fullmatch(str(v)) for v in table.data[name])]
@@ -213,7 +216,7 @@ def _characterise(table: Table) -> None:
             column.kind = kind_of(column.name, shape, present, plain=column.is_plain, unique=column.unique)
         column.can_be_summed = column.traits.summed and column.is_plain
         column.can_be_compared = column.traits.compared and column.is_plain
-        column.words = words_of(column.name, shape, present)
+        column.words = words_of(_plain_name(table, column), shape, present)
         if column.kind == "category":
             column.choices = sorted(distinct, key=str)
     for tokens in table.checks:
@@ -254,6 +257,15 @@ def _measures(table: Table, named: re.Pattern[str]) -> set[Any]:
         codes = named is _CURRENCY and values <= word_lists().currencies
         found |= values if codes or (likely and named.search(column.name)) else set()
     return found
+
+
+def _plain_name(table: Table, column: Column) -> str:
+    """Return a column's name without what the table's name says: ``post_status`` of a post is the "status"."""
+    short = column.name.removeprefix(f"{table.one}_")
+    name = column.name if short in table.columns or short in _KEY_ENDS else short
+    if name == table.one and column.is_plain:
+        return "name" if column.type == "TEXT" else "amount"
+    return name
 
 
 def _keep_checks(table: Table, notes: Notes) -> None:

@@ -50,6 +50,15 @@ class Column:
         assert self.references is not None
         return self.references
 
+    @property
+    def stem(self) -> str:
+        """What a reference is called: ``home_branch`` for ``home_branch_id``, ``room`` for ``room_no``."""
+        if self.references and self.references[1] == self.name:
+            return singular(self.references[0])
+        name = self.words.replace(" ", "_") or self.name
+        words, (first, _, last) = word_lists(), name.rpartition("_")
+        return words.roles.get(name) or (first if first and last in words.identifying else name)
+
     def detach(self) -> None:
         """Make a reference a plain column."""
         self.references, self.inferred = None, False
@@ -78,6 +87,12 @@ class Column:
     def is_text(self) -> bool:
         """Whether it holds short texts of any number."""
         return self.traits.shape == "text" and self.kind not in ("category", "note")
+
+    @property
+    def be(self) -> str:
+        """The verb that goes with its words: the notes "are", the note "is"."""
+        head = re.split(" (?:in|of|on|per|to) ", self.words)[0]
+        return "are" if singular(head) != head else "is"
 
     @property
     def format(self) -> str:
@@ -212,7 +227,7 @@ def numbered(table: Table) -> tuple[str, int] | None:
 
 def naturals_of(table: Table) -> list[Natural]:
     """Return the ways to name a row without its key, the best ones first."""
-    if not table.size or len(table.key) > 1:
+    if not table.size:
         return []
     found = []
     for name, column in table.columns.items():
