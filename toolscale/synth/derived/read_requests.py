@@ -235,8 +235,8 @@ class ReadRequests(Requester):
             if column is rows.column:
                 continue
             path, end = [column], self.tables[column.target[0]]
-            named = end.naturals and len(end.naturals[0].columns) == 1
-            if not (named and end.naturals[0].name.endswith(("name", "title"))):
+            named = self._label(end)
+            if named is None or not named.name.endswith(("name", "title")):
                 further = filter(leads_on, end.references)
                 path += [one for one in further if self.tables[one.target[0]].naturals][:1]
             if label := self._label(self.tables[path[-1].target[0]]):
@@ -247,6 +247,8 @@ class ReadRequests(Requester):
     def _trace(self, rows: OwnedRows, path: list[Column], label: Label, size: int) -> Request:
         """Ask where each of so many rows leads to, along a path of references."""
         facts = [f"{{fact_{i}}}" for i in range(size)]
+        last = " of the ".join(in_words(column.stem) for column in reversed(path))
+        links = len(path) == 1 and all(not c.is_plain or c.is_date for c in rows.table.columns.values())
         return self._request(
             "trace",
             rows.table,
@@ -263,7 +265,9 @@ class ReadRequests(Requester):
             facts=facts,
             cells=", ".join(f"max(CASE WHEN n = {i + 1} THEN fact END) AS fact_{i}" for i in range(size)),
             joins=joins(path, ["t", *(f"y{i}" for i in range(len(path) - 1)), "z"]),
-            last=" of the ".join(in_words(column.stem) for column in reversed(path)),
+            last=last,
+            things=in_words(self.tables[path[0].target[0]].many if links else rows.table.many),
+            of_last="" if links else f" of the {last}",
             order=", ".join(f"t.{bare(part)}" for part in rows.table.key),
             listed=listed(facts),
             label=label,

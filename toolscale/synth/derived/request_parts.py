@@ -260,6 +260,7 @@ class Requester:
         names = [natural.name for natural in table.naturals if len(natural.columns) == 1]
         firsts = {first for first, _ in FULL_NAMES}
         names += [n for n, c in table.columns.items() if n.endswith(("name", "title")) and c.is_text and c.is_plain]
+        names.sort(key=lambda name: not name.endswith(("name", "title")))
         if found := next((name for name in names if name not in firsts), None):
             return Label(table.columns[found].words, found)
         columns = self._answer_columns(table)

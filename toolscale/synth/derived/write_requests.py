@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ from toolorchestra.toolscale.synth.derived.toolbox import Creation, Ending, Life
 from toolorchestra.toolscale.synth.tables.fresh_values import fresh_names, fresh_values, times_of_day
 from toolorchestra.toolscale.synth.tables.tables import Column, Table, bare, implied_references, label_rank, literal
 
+_REMARK = re.compile("note|comment|remark|reason|details|description|summary|memo")
 _PRIMES = (7, 11, 13, 17, 19, 23)
 _PAST = ("birth", "born", "dob", "publish", "acquir", "found", "hire")
 
@@ -75,7 +77,7 @@ class WriteRequests(Requester):
             return f"CASE {cell} {cases} END"
         if column.kind == "flag":
             return cell  # the call gives the opposite
-        if column.kind == "note":
+        if column.kind == "note" and _REMARK.search(column.name):
             return f"'Checked, see file ' || (100 + {number})"
         other = f"o.{key} > t.{key} AND o.{name} <> {cell}"
         return f"(SELECT o.{name} FROM {own} o WHERE {other} ORDER BY o.{key} LIMIT 1)"
@@ -89,7 +91,7 @@ class WriteRequests(Requester):
             "column": column,
             "value": value,
             "opposite": f", iif(t.{bare(column.name)}, 'no', 'yes') AS opposite" if flag else "",
-            "shown": "{opposite}" if flag else f"{{value{column.format}}}",
+            "shown": "{opposite}" if flag else '"{value}"' if column.kind == "note" else f"{{value{column.format}}}",
             "condition": f"AND {life.open}" if life and column.is_date else "",
         }
         handles = self._handles(table, "name", "t")

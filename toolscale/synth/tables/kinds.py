@@ -148,11 +148,13 @@ def words_of(name: str, shape: Shape, present: Sequence[Any]) -> str:
     if said := word_lists().said.get(name):
         return said
     words = in_words(name)
+    if shape in ("date", "datetime") and words == "born":
+        return "date of birth"
     if shape in ("date", "datetime") and not _DATE_SAID.search(name):
-        after = words.endswith(("since", "until", "from", "to"))
+        after = words.startswith("last ") or words.endswith(("since", "until", "from", "to"))
         return f"{words} date" if after else f"date {re.sub(r' (?:on|at)$', '', words)}"
     if shape == "flag":
-        return re.sub(r"^(?:is|has) ", "", words)
+        return f"{words.removeprefix('is ').removeprefix('has ').removesuffix(' status')} status"
     years = present and all(isinstance(value, int) and 1000 <= value < 2200 for value in present)
     if years and words.endswith(("ed", "born", "built", "made")):
         return f"year {words}"
