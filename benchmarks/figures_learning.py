@@ -1,4 +1,4 @@
-"""Draw what was learned, from the records: MAS-Orchestra's designs, TMATR's schedules, and the quickstart."""
+"""Draw what was learned, from the records: MAS-Orchestra's designs, TMATR's schedules, TRL's GRPO, the quickstart."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ def learning() -> dict[str, str]:
         found[f"{folder}/grpo_masorchestra_{axis}.svg"] = designs(axis, runs["0"]["curves"])
     study = schedules(read("tmatr"))
     found |= {f"{folder}/tmatr_{name}.svg": svg_of(one, tmatr.SALT) for name, one in tmatr.figures(study).items()}
+    found[f"{folder}/grpo_trl.svg"] = rewards(read("grpo_trl")["rewards"])
     return found | {f"{folder}/quickstart.svg": quickstart(read("quickstart")["runs"])}
 
 
@@ -41,6 +42,18 @@ def schedules(record: dict[str, Any]) -> tmatr.TMATRStudy:
         for name, seeds in record["runs"].items()
         for seed, run in seeds.items()
     ])  # fmt: skip
+
+
+def rewards(steps: list[float]) -> str:
+    """Return the figure of TRL's GRPO: the reward of each step, and the mean of five."""
+    figure, (panel,) = make_panels(1, 6.0, 2.6)
+    numbers = range(1, len(steps) + 1)
+    means = [sum(steps[max(0, n - 5) : n]) / len(steps[max(0, n - 5) : n]) for n in numbers]
+    panel.plot(numbers, steps, "o", color=SERIES[0], markersize=3, label="64 episodes")
+    panel.plot(numbers, means, color=SERIES[1], label="mean of five steps")
+    panel.set(xlabel="step of GRPO", ylabel="reward", ylim=(0, 1))
+    legend_below(figure, panel)
+    return svg_of(figure, "grpo_trl")
 
 
 def quickstart(runs: list[dict[str, Any]]) -> str:

@@ -80,16 +80,22 @@ def print_suggestion(console: Console, names: Path) -> None:
 
 
 def filter_table(report: Report) -> Group:
-    """Return what each filter of each stage kept and dropped, and the filters that did not run."""
+    """Return what each filter that dropped something kept and dropped, and which dropped nothing or did not run."""
     table = plain_table("stage", "filter", *numbers("kept", "dropped"), "e.g.")
+    idle: list[str] = []
     for stage in report.stages:
-        for number, one in enumerate(stage.filters):
-            example = Text(
-                visible(one.examples[0]) if one.examples else "", no_wrap=True, overflow="ellipsis", style="dim"
-            )
-            dropped = f"{one.dropped:,}" if one.dropped else "-"
-            table.add_row("" if number else stage.name, Text(one.name), f"{one.kept:,}", dropped, example)
-    return Group(table, *(Text(f"{one.name} did not run: {one.why}", style="yellow") for one in report.not_run))
+        name = stage.name
+        for one in stage.filters:
+            if one.dropped:
+                example = visible(one.examples[0]) if one.examples else ""
+                shown = Text(example, no_wrap=True, overflow="ellipsis", style="dim")
+                table.add_row(name, Text(one.name), f"{one.kept:,}", f"{one.dropped:,}", shown)
+                name = ""
+            elif one.name not in idle:
+                idle.append(one.name)
+    nothing = [Text(f"dropped nothing: {', '.join(idle)}", style="dim")] if idle else []
+    did_not = (Text(f"{one.name} did not run: {one.why}", style="yellow") for one in report.not_run)
+    return Group(*([table] if table.rows else []), *nothing, *did_not)
 
 
 def generated_table(found: Generated) -> Table:

