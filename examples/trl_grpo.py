@@ -11,13 +11,15 @@ from __future__ import annotations
 import inspect
 import json
 import os
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import gymnasium as gym
 import msgspec
+import tyro
+from tyro.conf import Positional, arg
 
 import toolorchestra
 from toolorchestra.agents.messages.reading import read_message
@@ -136,12 +138,13 @@ def learned(sft_steps: int = 300, grpo_steps: int = 40) -> list[float]:
     return [log["reward"] for log in trainer.state.log_history if "reward" in log]
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Learn, and write the rewards to a file."""
-    if len(arguments) != 1:
-        sys.exit("usage: python -m examples.trl_grpo curve.json")
-    Path(arguments[0]).write_text(json.dumps(learned()), encoding="utf-8")
+@dataclass
+class Command:
+    """Let a tiny model learn by TRL's trainers, and write the rewards of GRPO's steps."""
+
+    file: Annotated[Positional[Path], arg(metavar="FILE")]
+    """JSON file to write."""
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    tyro.cli(Command).file.write_text(json.dumps(learned()), encoding="utf-8")

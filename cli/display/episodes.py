@@ -28,7 +28,7 @@ from toolorchestra.toolscale.evolution.adversarial import PAPER_SHARES, PAPER_SI
 _MAX_WHY = 200  # characters of a reason in a list
 _MAX_CALLS = 6  # of those that failed, most frequent first
 _MARKS = {"pass": ("✓", "green"), "fail": ("✗", "bold red"), "note": ("•", "yellow")}
-_DETAILS = {"pass": 0, "fail": None, "note": 4}
+_DETAILS = {"pass": 0, "fail": None, "note": 2}
 """Details shown of a check; None: all."""
 
 

@@ -48,9 +48,9 @@ def test_of_what_did_not_fail_little_is_shown_unless_it_is_asked_for(
     monkeypatch.setattr(environment, "check_environment", lambda env_id, **_: CheckReport(env_id, results))
     short = run("validate", folder).out.splitlines()
     assert not set(tried) & set(short)
-    assert "32 more lines (attacks, coverage) are left out; --verbose prints them." in short
-    assert {*results[1].details[:4], *results[2].details} <= set(short)
-    assert not {*results[1].details[4:]} & set(short)
+    assert "34 more lines (attacks, coverage) are left out; --verbose prints them." in short
+    assert {*results[1].details[:2], *results[2].details} <= set(short)
+    assert not {*results[1].details[2:]} & set(short)
     for option in ("--verbose", "-v"):
         whole = run("validate", folder, option).out.splitlines()
         assert {*tried, *results[1].details, *results[2].details} <= set(whole)
