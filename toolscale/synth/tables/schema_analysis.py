@@ -32,6 +32,7 @@ from toolorchestra.toolscale.synth.tables.values import offsets_of, spelled
 
 _KEY_ENDS = ("id", "no", "number", "code", "key")
 _CURRENCY = re.compile(r"(?:^|_)(?:currency|currencies|waehrung|wahrung|devise|moneda|valuta)(?:_|$)")
+_FEW = 10
 _CODE = re.compile(r"[A-Za-z0-9._-]{1,12}")
 _UNIT = re.compile(r"(?:^|_)(?:unit|unit_name|unit_of_measure|uom|einheit)$")
 
@@ -149,8 +150,10 @@ def _choose_key(table: Table, declared: tuple[str, ...], notes: Notes) -> None:
         likely = (*(f"{one}_{end}" for end in _KEY_ENDS), "code", "number")
         singles = [*((name,) for name in likely if name in table.columns), *table.uniques]
         ids = tuple(name for name in table.columns if name.endswith("_id"))
-        first = [(name,) for name in list(table.columns)[:1] if all(_CODE.fullmatch(str(v)) for v in table.data[name])]
-        key = next((k for k in [*singles, *first, ids] if k and table.size and is_unique(table, k)), ())
+        start = next(iter(table.columns))
+        coded = table.columns[start].type != "REAL" and all(_CODE.fullmatch(str(v)) for v in table.data[start])
+        leading = [(start,)] if coded and table.size >= _FEW else []  # fewer may differ by chance
+        key = next((k for k in [*singles, *leading, ids] if k and table.size and is_unique(table, k)), ())
         if key:
             sources = ", ".join(table.columns[part].source for part in key)
             notes.inferred(f"{table.source}({sources}) is taken for the primary key: no two rows share it.")
