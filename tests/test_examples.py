@@ -14,7 +14,7 @@ EXPECTED = {
     "ppo_routing.py": (["--total-timesteps", "2048"], "steps=2048 mean_return="),
     "your_own_domain.py": ([], "pass  oracle"),
 }
-COMMANDS = {"designs.py", "exchange.py"}  # with tests of their own
+COMMANDS = {"chinook.py", "designs.py", "exchange.py", "trl_grpo.py"}  # with tests of their own
 NOTEBOOKS = ("play", "synthesize", "train")
 
 

@@ -335,7 +335,9 @@ def test_a_hundred_thousand_episodes_are_listed_filtered_and_found_again(visit: 
     for _ in range(2):  # the second time by the index of the first
         with served(file, cache=tmp_path / "cache") as address:
             page = visit(address)
-            expect(page.locator(".summary")).to_have_text("100,000 episodes · 75.0 % solved [74.7, 75.3]")
+            expect(page.locator(".summary")).to_have_text(
+                "100,000 episodes · 75.0 % solved [74.7, 75.3]", timeout=30_000
+            )
             page.keyboard.press("End")
             expect(page.locator(f"{ROWS}.selected .c-task a")).to_have_text("restaurant/kind4/099999")
             page.fill("input[name=text]", "row 99996")
