@@ -109,7 +109,7 @@ class OrchestrationServer(Environment):  # type: ignore[misc]
     def step(self, action: OrchestrationAction, timeout_s: float | None = None, **_: Any) -> OrchestrationObservation:
         """Take a message; `timeout_s` is not used: what a call may take is the environment's own."""
         if self._game is None or self._closed:
-            raise OptionError("There is no episode: reset first, or connect again if the session was idle too long.")
+            raise OptionError("There is no episode: reset first, or connect again if it was idle for too long.")
         sent: Any = action.message
         if action.tool_calls:
             sent = {"content": action.message, "tool_calls": action.tool_calls}
