@@ -7,22 +7,18 @@ stores with Core Data, and one of a clinic; their rows are made up.
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import datetime
 import io
 import os
 import random
-import sqlite3
 import tarfile
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from examples.chinook import write_chinook
-
-Rows = Sequence[Sequence[Any]]
+from tests.toolscale.synth.databases import written
 
 ARCHIVES = os.environ.get("TOOLORCHESTRA_CORPUS", "")
 FIRST, LAST, TOWNS, WORDS = map(
@@ -34,15 +30,6 @@ FIRST, LAST, TOWNS, WORDS = map(
         "silent river garden letter island mirror road clock orchard harbour forest winter paper iron glass",
     ),
 )
-
-
-def written(file: Path, ddl: str, rows: dict[str, Rows]) -> None:
-    """Write a database of these tables and rows."""
-    with contextlib.closing(sqlite3.connect(file)) as connection:
-        connection.executescript(ddl)
-        for table, some in rows.items():
-            connection.executemany(f'INSERT INTO "{table}" VALUES ({",".join("?" * len(some[0]))})', some)
-        connection.commit()
 
 
 def people(rng: random.Random, count: int) -> list[tuple[str, str]]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
-import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.toolscale.synth.databases import written
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_folder import build_domain
 from toolorchestra.toolscale.synth.from_sqlite import domain_from_sqlite
@@ -29,17 +28,8 @@ DATE = r"(?:19|20)\d\d-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])"
 TIME = r"(?:[01]\d|2[0-3]):[0-5]\d"
 
 
-def write(file: Path, script: str, rows: dict[str, list[Row]]) -> Path:
-    with contextlib.closing(sqlite3.connect(file)) as connection:
-        connection.executescript(script)
-        for table, found in rows.items():
-            connection.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(found[0]))})", found)
-        connection.commit()
-    return file
-
-
 def analysed(place: Path, script: str, rows: dict[str, list[Row]]) -> SchemaAnalysis:
-    return analyse_schema(write(place / "x.db", script, rows))
+    return analyse_schema(written(place / "x.db", script, rows))
 
 
 def rows_of(count: int, row: Callable[[int], Row]) -> list[Row]:
@@ -174,7 +164,7 @@ CASES: dict[str, tuple[str, dict[str, list[Row]], dict[str, str]]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_what_is_created_or_changed_is_of_its_columns_kind_and_no_other_row_has_it(name: str, tmp_path: Path) -> None:
     script, rows, patterns = CASES[name]
-    domain_from_sqlite(write(tmp_path / "x.db", script, rows), tmp_path / "x")
+    domain_from_sqlite(written(tmp_path / "x.db", script, rows), tmp_path / "x")
     domain = build_domain(tmp_path / "x")
     created = set()
     for task in domain.tasks():
@@ -197,7 +187,7 @@ def test_what_is_created_or_changed_is_of_its_columns_kind_and_no_other_row_has_
 def test_what_has_no_other_value_that_makes_sense_gets_no_request_for_a_new_one(tmp_path: Path) -> None:
     genres = rows_of(12, lambda i: (i + 1, GENRES[i], i % 3))
     script = "CREATE TABLE genre (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, age INTEGER NOT NULL);"
-    domain_from_sqlite(write(tmp_path / "x.db", script, {"genre": genres}), tmp_path / "x")
+    domain_from_sqlite(written(tmp_path / "x.db", script, {"genre": genres}), tmp_path / "x")
     domain = build_domain(tmp_path / "x")
     assert "find_genre_by_name" in domain.spec.tools
     assert "create_genre" not in domain.spec.tools
@@ -205,7 +195,7 @@ def test_what_has_no_other_value_that_makes_sense_gets_no_request_for_a_new_one(
 
 def test_a_part_of_a_key_that_is_a_date_is_guarded_as_one(tmp_path: Path) -> None:
     script, rows, _ = CASES["a date in a key"]
-    domain_from_sqlite(write(tmp_path / "x.db", script, rows), tmp_path / "x")
+    domain_from_sqlite(written(tmp_path / "x.db", script, rows), tmp_path / "x")
     domain: Domain = build_domain(tmp_path / "x")
     parameter = domain.spec.tools["create_wage"].parameters["from_date"]
     assert (parameter.type, parameter.format) == ("string", "date")

@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-import sqlite3
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.toolscale.synth.databases import written
 from toolorchestra.toolscale.common.errors import DomainError
 from toolorchestra.toolscale.domain_folder import build_domain
 from toolorchestra.toolscale.synth.from_sqlite import domain_from_sqlite
 from toolorchestra.toolscale.synth.tables.schema_analysis import SchemaAnalysis, analyse_schema
 
 Rows = dict[str, list[tuple[Any, ...]]]
-
-
-def database(folder: Path, schema: str, rows: Rows) -> Path:
-    """Write a small database."""
-    file = folder / "my.db"
-    with contextlib.closing(sqlite3.connect(file)) as connection:
-        connection.executescript(schema)
-        for table, found in rows.items():
-            connection.executemany(f'INSERT INTO "{table}" VALUES ({", ".join("?" * len(found[0]))})', found)
-        connection.commit()
-    return file
 
 
 def references(found: SchemaAnalysis) -> dict[str, str]:
@@ -56,7 +44,7 @@ ROWS: Rows = {
 
 
 def test_a_reference_is_inferred_where_the_name_and_the_values_say_so(tmp_path: Path) -> None:
-    found = analyse_schema(database(tmp_path, SHOP, ROWS))
+    found = analyse_schema(written(tmp_path / "my.db", SHOP, ROWS))
     assert references(found) == {
         "orders.customer_id": "customers.customer_id",
         "orders.branch_id": "branches.branch_id",  # few values, but the exact name, and all branches have orders
@@ -86,11 +74,11 @@ def test_a_reference_is_inferred_where_the_name_and_the_values_say_so(tmp_path: 
 def test_values_alone_and_whole_keys_are_no_references(tmp_path: Path, ours: str, theirs: str) -> None:
     schema = f"CREATE TABLE places ({ours}); CREATE TABLE things ({theirs});"
     rows: Rows = {"places": [(i, i) for i in range(1, 61)], "things": [(i, i) for i in range(1, 61)]}
-    assert references(analyse_schema(database(tmp_path, schema, rows))) == {}
+    assert references(analyse_schema(written(tmp_path / "my.db", schema, rows))) == {}
 
 
 def test_what_is_inferred_does_not_read_as_declared(tmp_path: Path) -> None:
-    file = database(tmp_path, SHOP, ROWS)
+    file = written(tmp_path / "my.db", SHOP, ROWS)
     domain_from_sqlite(file, tmp_path / "shop")
     text = (tmp_path / "shop" / "domain.yaml").read_text()
     assert "# Inferred from names and values, not declared in the file:\n# - orders.customer_id → customers.id" in text
@@ -103,7 +91,7 @@ def test_what_is_inferred_does_not_read_as_declared(tmp_path: Path) -> None:
 
 def corrected(tmp_path: Path, text: str, file: Path | None = None) -> SchemaAnalysis:
     (tmp_path / "references.yaml").write_text(text)
-    file = file or database(tmp_path, SHOP, ROWS)
+    file = file or written(tmp_path / "my.db", SHOP, ROWS)
     return analyse_schema(file, references_file=tmp_path / "references.yaml")
 
 
@@ -128,7 +116,7 @@ LINE_ROWS: Rows = {
 
 
 def test_a_file_corrects_what_is_declared_and_gives_references_of_several_columns(tmp_path: Path) -> None:
-    file = database(tmp_path, LINES, LINE_ROWS)
+    file = written(tmp_path / "my.db", LINES, LINE_ROWS)
     assert references(analyse_schema(file)) == {"returns.region": "regions.region_id"}
     found = corrected(tmp_path, '"returns.line, order_no": "lines.line, order_no"\nreturns.region: regions.code', file)
     assert references(found) == {"returns.region": "regions.code"}
@@ -189,7 +177,7 @@ def test_of_references_in_a_circle_the_one_of_the_fewest_rows_is_cut(
         "customer": [(i, i % 5 + 1) for i in range(1, 31)],
         "invoice": [(i, i % staff + 1, i % 30 + 1) for i in range(1, 61)],
     }
-    found = analyse_schema(database(tmp_path, STAFF.format(manager=manager, store=store), rows))
+    found = analyse_schema(written(tmp_path / "my.db", STAFF.format(manager=manager, store=store), rows))
     assert cut(found) == [lost]
     kept = {"customer.store_id", "invoice.staff_id", "invoice.customer_id", "store.manager_id", "staff.store_id"}
     assert set(references(found)) == kept - {lost}
@@ -209,7 +197,9 @@ def test_circles_that_share_a_reference_lose_no_more_than_they_must(tmp_path: Pa
         "b": [(i, i, sparse(i)) for i in range(1, 11)],
         "c": [(i, i, i) for i in range(1, 11)],
     }
-    assert cut(analyse_schema(database(tmp_path, schema, rows))) == ["a.b_id"]  # and not b.c_id, which has fewer rows
+    assert cut(analyse_schema(written(tmp_path / "my.db", schema, rows))) == [
+        "a.b_id"
+    ]  # and not b.c_id, which has fewer rows
 
 
 def test_a_reference_of_several_columns_is_cut_like_any_other(tmp_path: Path) -> None:
@@ -223,7 +213,7 @@ def test_a_reference_of_several_columns_is_cut_like_any_other(tmp_path: Path) ->
         "lines": [(i, j, f"L{i}") for i in range(1, 21) for j in (1, 2)],
         "labels": [(f"L{i}", i, 1) for i in range(1, 21)],
     }
-    found = analyse_schema(database(tmp_path, schema, rows))
+    found = analyse_schema(written(tmp_path / "my.db", schema, rows))
     assert cut(found) == ["labels(order_no, line)"]
     assert references(found) == {"lines.label_id": "labels.label_id"}
     assert not found.tables["labels"].composites
@@ -246,7 +236,7 @@ def test_a_circle_of_rows_costs_a_value_or_its_column(tmp_path: Path, null: str,
     for i in range(circles):
         parents[2 * i + 40], parents[2 * i + 41] = 2 * i + 41, 2 * i + 40
     rows: Rows = {"node": [(i, parent, i - 1 if i > 1 else None) for i, parent in parents.items()]}
-    found = analyse_schema(database(tmp_path, TREE.format(null=null), rows))
+    found = analyse_schema(written(tmp_path / "my.db", TREE.format(null=null), rows))
     wanted = {"node.parent_id", "node.spare_id"} if kept else {"node.spare_id"}
     assert set(references(found)) == wanted
     node = found.tables["node"]
