@@ -6,7 +6,6 @@ What a request says, in words and in SQL, is in ``derived_requests.yaml``; which
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -171,12 +170,12 @@ def row_key(table: Table, alias: str = "t") -> RowKey:
     bindings = {part: f"id_{i}" for i, part in enumerate(table.key)}
     said: dict[str, list[str]] = {"of": [], "on": [], "at": [], "with": []}
     for part, binding in bindings.items():
-        column, values = table.columns[part], table.data[part]
+        column = table.columns[part]
         if column.references:
             said["of"].append(f"{in_words(column.stem)} {{{binding}}}")
-        elif all(re.fullmatch(r"\d{4}-\d\d-\d\d", str(value)) for value in values):
+        elif column.kind == "date":
             said["on"].append(f"{{{binding}:date}}")
-        elif all(re.fullmatch(r"(?:\d{4}-\d\d-\d\d )?\d\d:\d\d(?::\d\d)?", str(value)) for value in values):
+        elif column.kind in ("moment", "time"):
             said["at"].append(f"{{{binding}}}")
         else:
             said["with"].append(f"{column.words} {{{binding}}}")

@@ -15,7 +15,8 @@ MAX_UPDATES = 2
 """Columns of a table with names that have a tool to change them; of other tables, one has."""
 
 _TODAY = re.compile(
-    r"^(?:date|(?:last_?)?(?:updat|modif|chang|edit)\w*?|(?:creat|register|join|add|plac|open|issu|logg|loan|borrow|reserv|order|acquir|request|submitt|report|book|hir"
+    r"^(?:date|(?:last_?)?(?:updat|modif|chang|edit)\w*?"
+    r"|(?:creat|register|join|add|plac|open|issu|logg|loan|borrow|reserv|order|acquir|request|submitt|report|book|hir"
     r"|enroll|post|record|rent|purchas|paid|pay|loan|invoic|rental|payment|transaction|admission|visit|signup|start)\w*?"
     r"(?:_(?:at|on|date|time|day))?)$"
 )

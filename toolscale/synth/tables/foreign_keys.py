@@ -42,10 +42,16 @@ def refer(
                 message = f"{source.name}.{','.join(columns)} does not refer to {target}: {fault}."
                 raise DomainError(message, file=given.file, remedy="Correct it, or leave it out.")
             if fault:
-                place = f"{source.name}({', '.join(columns)})" if len(columns) > 1 else f"{source.name}.{columns[0]}"
-                plain = "these are plain columns" if len(columns) > 1 else "it is a plain column"
-                notes.changed(f"{place} does not refer to {target} as it says ({fault}); {plain}.")
+                _note_plain(notes, source.name, columns, f"does not refer to {target} as it says ({fault})")
     infer(tables, given, notes)
+
+
+def _note_plain(notes: Notes, table: str, columns: Sequence[str], why: str) -> None:
+    """Note that columns do not refer to rows, and why."""
+    if len(columns) > 1:
+        notes.changed(f"{table}({', '.join(columns)}) {why}; these are plain columns.")
+    else:
+        notes.changed(f"{table}.{columns[0]} {why}; it is a plain column.")
 
 
 def _called(table: Table, columns: Iterable[str]) -> list[str]:
@@ -147,9 +153,8 @@ def _without_circles(weights: Mapping[tuple[str, str], tuple[int, bool]]) -> dic
 
 def _detach(table: Table, columns: tuple[str, ...], notes: Notes) -> None:
     """Make a reference that is part of a circle plain columns."""
-    several = len(columns) > 1
-    place = f"{table.name}({', '.join(columns)})" if several else f"{table.name}.{columns[0]}"
-    notes.changed(f"{place} refers in a circle; {'these are plain columns' if several else 'it is a plain column'}.")
-    table.composites = [one for one in table.composites if not several or one.columns != columns]
-    if not several:
+    _note_plain(notes, table.name, columns, "refers in a circle")
+    if len(columns) > 1:
+        table.composites = [one for one in table.composites if one.columns != columns]
+    else:
         table.columns[columns[0]].detach()

@@ -38,8 +38,8 @@ _SAME_DAY = "date({0}, '+0 days') IS {0}"  # SQLite takes the 30th of February
 _CLOCK = "strftime('%H:%M', {0}) IS {0}"
 _TOKENS = "access|refresh|auth|csrf|reset|bearer|session|remember|api|device|id|jwt|oauth"
 _SURE = re.compile(
-    r"(?:^|_)(?:password|passwd|passwort|kennwort|passphrase|pwd|otp|cvv|cvc|api_?key|(?:private|secret|access|auth|activation)_key"
-    rf"|session_key|(?:{_TOKENS})_token|(?:client|api|app|shared|t?otp|mfa|webhook)_secret)"
+    r"(?:^|_)(?:password|passwd|passwort|kennwort|passphrase|pwd|otp|cvv|cvc|api_?key"
+    rf"|(?:private|secret|access|auth|activation)_key|session_key|(?:{_TOKENS})_token|(?:client|api|app|shared|t?otp|mfa|webhook)_secret)"
     r"(?:_?(?:hash|digest|salt|enc|encrypted|value))?\d*$"
 )
 _LIKELY = re.compile(r"(?:^|_)(?:secret|hash|digest|token|salt|session|cookie|nonce|pass)(?:_value)?$")
